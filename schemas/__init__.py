@@ -16,17 +16,17 @@ IDS: Final = {
     28: "entry",
     29: "effect",
     30: "fence",
-    31: "heartbeat",
     32: "handover",
     33: "seed",
     34: "cut",
-    35: "rewind",
     36: "checkpoint",
-    37: "post",
+    38: "heartbeat",
+    39: "rewind",
+    40: "post",
 }
 """File name by schema id (Confluent wire format).  Two ids of one record are two versions of it.
 
-Ids up to 25, and 27, were those of builds before the first release (decisions 55 and 57).
+Ids up to 25, 27, 31, 35 and 37 were those of builds before the first release (decisions 55, 57 and 58).
 """
 
 

@@ -137,7 +137,8 @@ class KafkaTail:
     def close(self) -> None:
         """Stop reading; return when the thread has ended."""
         self._closing.set()
-        self._thread.join(timeout=5)
+        if self._thread.ident is not None:  # it was started
+            self._thread.join(timeout=5)
 
     def _run(self) -> None:
         try:

@@ -21,7 +21,6 @@ app = typer.Typer(
     help="Many masters share one log of quads.",
 )
 app.command("master")(running.master)
-app.command("worker")(running.worker)
 app.command("demo")(running.demo)
 app.command("import")(wholes.import_quads)
 app.command("export")(wholes.export_quads)
@@ -32,6 +31,11 @@ app.command("verify")(comparing.verify)
 app.command("diff")(comparing.diff)
 app.add_typer(lab_app, name="lab")
 app.add_typer(kafka_app, name="kafka")
+
+worker_app = typer.Typer(invoke_without_command=True)
+worker_app.callback()(running.worker)
+worker_app.command("rebuild")(peers.worker_rebuild)
+app.add_typer(worker_app, name="worker", help="Run one worker until it is told to stop, or have one rebuilt.")
 
 dc_app = typer.Typer(no_args_is_help=True, help="A data centre as a whole.")
 dc_app.command("rebuild")(peers.rebuild)

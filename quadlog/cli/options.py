@@ -7,4 +7,5 @@ from typing import Annotated
 
 import typer
 
-Config = Annotated[Path, typer.Option("--config", help="Settings file (TOML).", exists=True, dir_okay=False)]
+CONFIG = typer.Option("--config", help="Settings file (TOML).", exists=True, dir_okay=False)
+Config = Annotated[Path, CONFIG]

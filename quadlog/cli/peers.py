@@ -49,6 +49,16 @@ def peer_remove(
     remove_peer(at, name, typer.echo, survivor or ())
 
 
+def worker_rebuild(
+    name: Annotated[str, typer.Argument(metavar="ID", help="Id of a worker of that master's data centre.")],
+    at: Annotated[str, typer.Option("--at", help="URL of a master of the worker's data centre.")],
+) -> None:
+    """Have a worker replace its store by one that the log makes: one that keeps a branch joins the log again."""
+    from quadlog.cli.worker_commands import rebuild_worker  # noqa: PLC0415
+
+    rebuild_worker(at, name, typer.echo)
+
+
 def rebuild(
     config: Config,
     *,

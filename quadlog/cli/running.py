@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from quadlog.cli.options import Config  # noqa: TC001 - typer reads the annotation
+from quadlog.cli.options import CONFIG, Config
 from quadlog.lean import starting
 
 
@@ -26,8 +26,14 @@ def master(config: Config) -> None:
     raise typer.Exit(run(settings))
 
 
-def worker(config: Config) -> None:
+def worker(context: typer.Context, config: Annotated[Path | None, CONFIG] = None) -> None:
     """Run one worker until it is told to stop."""
+    if context.invoked_subcommand is not None:
+        if config is not None:
+            raise typer.BadParameter("--config is for a worker that is run")
+        return
+    if config is None:
+        raise typer.BadParameter("Missing option '--config'.")
     with starting():
         from quadlog.logs import start_logging  # noqa: PLC0415
         from quadlog.settings import WorkerSettings  # noqa: PLC0415

@@ -26,6 +26,7 @@ from quadlog.core.model import (
     Post,
     Rank,
     RejoinedMember,
+    RejoinReport,
     View,
 )
 from quadlog.core.records import (
@@ -74,6 +75,7 @@ def encode_post(post: Post) -> bytes:
             "asks": [{"node": ask.node, "sequence": ask.sequence} for ask in post.asks],
             "full": post.full,
             "settings": [asdict(one) for one in post.settings],
+            "rejoined": post.rejoined and post.rejoined._asdict(),
         },
     )
 
@@ -103,6 +105,7 @@ def post_of(record: dict[str, Any]) -> Post:
         asks=tuple(Ask(**ask) for ask in record["asks"]),
         full=record["full"],
         settings=tuple(AgreedSetting(**one) for one in record["settings"]),
+        rejoined=record["rejoined"] and RejoinReport(**record["rejoined"]),
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quadlog.codec.envelope import text_id
-from quadlog.compare.dumps import dumps_at_one_index, url_of
+from quadlog.compare.dumps import dumps_at_one_index, keeps_branch, url_of
 from quadlog.compare.history import last_touches
 from quadlog.compare.runs import Runs, differences
 
@@ -51,7 +51,7 @@ def diff(question: DiffOptions, say: Callable[[str], None]) -> int:
             read = [pool.submit(side.add, dump.lines) for side, dump in zip(sides, dumps, strict=True)]
             for ended in read:
                 ended.result()
-            index = dumps[0].claim.index
+            indexes = [dump.claim.index for dump in dumps]
         found = differences(sides[0], sides[1])
         shown = [(side, line.decode()) for side, line in islice(found, question.shown)]
         total = len(shown) + sum(1 for _ in found)
@@ -60,7 +60,10 @@ def diff(question: DiffOptions, say: Callable[[str], None]) -> int:
         say(f"only at {(question.one, question.other)[side]}: {line}\n  {tell(line)}")
     if total > len(shown):
         say(f"and {total - len(shown)} more")
-    say(f"{question.one} and {question.other} at index {index}: {total or 'no'} quads differ")
+    where = f"at index {indexes[0]}"
+    if indexes[0] != indexes[1] or any(map(keeps_branch, urls)):
+        where = f"at index {indexes[0]} and {indexes[1]}, of which one is of a branch"
+    say(f"{question.one} and {question.other} {where}: {total or 'no'} quads differ")
     return total
 
 

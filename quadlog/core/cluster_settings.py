@@ -10,10 +10,12 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from quadlog.core.catchup import FACTOR, MIN_S, SPEED
 from quadlog.core.consistency import Consistency
 from quadlog.core.model import REQUESTED_BY, AgreedSetting
 from quadlog.errors import NoSuchSetting, UserError
@@ -29,6 +31,9 @@ BY: Final = REQUESTED_BY
 LONGEST_AGREED_LAG: Final = 3600.0
 """Maximum seconds of a `max-peer-lag` that an entry sets."""
 
+DETECTED_ROUNDS: Final = 5
+"""Idle rounds without a post after which a split counts as detected, where nothing else is waited for."""
+
 OFF: Final = "off"
 """Value of a limit that does not apply."""
 
@@ -40,6 +45,10 @@ class SplitRecovery(StrEnum):
     """A side without a majority agrees on nothing, so nothing is undone afterwards."""
     SMART = "Smart"
     """Both sides continue; then the weaker side gives way, and its transactions are agreed again as new ones."""
+    SIMPLE = "Simple"
+    """As Smart, and then all workers of all data centres go back to the fork and apply the log again."""
+    NONE = "None"
+    """As Smart, but sooner, and the workers of the weaker side stay as they are until an operator rebuilds them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +59,9 @@ class ClusterSettings:
     """What the sides of a split do.
 
     `Quorum`: a side without a majority of the voting data centres accepts no writes, and nothing is undone
-    afterwards.  `Smart`: each side continues on its own; then the weaker side gives way.
+    afterwards.  `Smart`: each side continues on its own; then the weaker side gives way.  `Simple`: as `Smart`, and
+    then all workers apply the log again from the fork on.  `None`: each side continues as soon as the split is
+    detected, and the weaker side's workers keep their own branch until they are rebuilt.
     """
     max_peer_lag: float = 20.0
     """Seconds without a post after which a member of the view is given up; `off`: none is, and all wait for it.
@@ -63,11 +74,17 @@ class ClusterSettings:
     """Maximum entries, with effects, in a data centre's topics; older ones are deleted.  `off`: no limit."""
     log_max_depth: float | None = None
     """Seconds, with a unit (`7d`, `12h`, `30m`, `45s`), after which an entry is deleted.  `off`: never."""
+    min_time_to_consider_full_replication: float = MIN_S
+    """Minimum seconds that a worker's catching up effect by effect would take before another way is considered."""
+    net_speed_bits_per_sec: float = SPEED
+    """Speed of the network between workers in bits/s, until a copy has measured it."""
+    full_replication_time_factor: float = FACTOR
+    """Factor by which catching up effect by effect must take longer than the other way."""
 
-    @property
-    def lag_ms(self) -> float:
-        """`max_peer_lag` in milliseconds, as the agreement counts time."""
-        return self.max_peer_lag * 1000
+    def lag_ms(self, idle_ms: float) -> float:
+        """Return the milliseconds of silence after which a member is given up; `idle_ms`: those of an idle round."""
+        lag = self.max_peer_lag * 1000
+        return min(lag, DETECTED_ROUNDS * idle_ms) if self.split_recovery is SplitRecovery.NONE else lag
 
     def text(self, name: str) -> str:
         """Return the value of a setting as text, as `parsed` accepts it.
@@ -223,6 +240,13 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _number(text: str, *, zero: bool) -> float:
+    number = float(text) if re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,4})?", text) else -1.0
+    if number < 0 or (not number and not zero):
+        raise ValueError("a number, 0 or more" if zero else "a number above 0")
+    return number
+
+
 def _count(text: str) -> int | None:
     if text.lower() == OFF:
         return None
@@ -263,8 +287,19 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "read-consistency": Setting("read_consistency", _one_of(Consistency), str),
     "log-max-size": Setting("log_max_size", _count, _written),
     "log-max-depth": Setting("log_max_depth", _duration, _written_duration),
+    "min-time-to-consider-full-replication": Setting(
+        "min_time_to_consider_full_replication", partial(_number, zero=True), _written
+    ),
+    "net-speed-bits-per-sec": Setting("net_speed_bits_per_sec", partial(_number, zero=False), _written),
+    "full-replication-time-factor": Setting(
+        "full_replication_time_factor", partial(_number, zero=False), _written
+    ),
 }
 """All settings, by their names."""
 
-CLASSIC: Final = {"tx-log-max-size": "log-max-size", "tx-log-max-depth": "log-max-depth"}
+CLASSIC: Final = {
+    "tx-log-max-size": "log-max-size",
+    "tx-log-max-depth": "log-max-depth",
+    "min-time-to-consider-full-replication-s": "min-time-to-consider-full-replication",
+}
 """Names of classic clusters for some of them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from quadlog.core.model import (
@@ -14,11 +15,12 @@ from quadlog.core.model import (
     LogPosition,
     Pair,
     Post,
+    RejoinReport,
     Transaction,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
 POST_LIMIT: Final = 5_000
 """Pairs of the queue in one post; the rest follows in the next posts.  As many again may lead up to
@@ -131,6 +133,8 @@ class LocalStatus:
     """True if that topic accepts no records."""
     unheard: tuple[str, ...] = ()
     """Data centres from whose topics nothing arrives."""
+    rejoined: RejoinReport | None = None
+    """What this master gave up when it gave way last; None: nothing since its start."""
 
 
 Input: TypeAlias = Submitted | Acquired | PostReceived | BranchExtended | Voided | LocalStatus | Tick
@@ -144,6 +148,8 @@ class Adopted(NamedTuple):
 
     branch: Branch
     last: LogPosition
+    ended: Mapping[bytes, int] = MappingProxyType({})
+    """Own transactions after the fork that ended: their ids, and the indexes that they had."""
 
     @property
     def kept(self) -> int:

@@ -256,6 +256,19 @@ class AgreedSetting:
     """Name or address of the person or program that requested it."""
 
 
+class RejoinReport(NamedTuple):
+    """What a master gave up when it took over a stronger side's log."""
+
+    at: int
+    """Milliseconds since 1970."""
+    kept: int
+    """Index of the last entry of its own log that stayed."""
+    gave_way: int
+    """Number of its own entries after that."""
+    ended: int
+    """Number of these that have ended; the others, updates, wait again or were in the other log, too."""
+
+
 class Ask(NamedTuple):
     """A request for a snapshot: posts of `node` up to `sequence` were received, with a gap before it."""
 
@@ -319,6 +332,8 @@ class Post:
     """True if the effects topic of the sender's data centre accepts no records: it cannot be a view's home."""
     settings: tuple[AgreedSetting, ...] = ()
     """Settings as of the base that entries have set, and those of its file (index 0) that are no default."""
+    rejoined: RejoinReport | None = None
+    """What the sender gave up when it gave way last; None: nothing since its start."""
 
     @property
     def agreed_settings(self) -> tuple[AgreedSetting, ...]:

@@ -166,6 +166,8 @@ class Rewind:
     """The effects that follow belong to this term and attempt, until a handover or a fence changes them."""
     cut: int
     """Epoch of the newest cut that the data centre's agreed topic has or will have; 0: no cut."""
+    kept_at: int | None = None
+    """When it was written, in milliseconds since 1970, if workers that had applied later effects by then keep them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,3 +309,5 @@ class Heartbeat:
     """Why the effects that it evaluated and published are not in the effects topic; empty: they are."""
     set_aside: str = ""
     """Its stores that were found damaged and set aside, and why; empty: there are none."""
+    fork: int | None = None
+    """Index of the last effect that its state shares with the log, if it keeps the branch of a side that gave way."""

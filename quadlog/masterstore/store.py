@@ -9,6 +9,7 @@
     log         index -> chain + pair                  the synchronised queue, without bodies
     ids         id -> index + hash of the body         kept for ever
     rejected    index -> reason
+    ended       id -> index that it had                transactions that ended with a branch, kept for ever
 
 The entries that were read of another side's log are stored separately: see `quadlog.masterstore.staged_log`.  How a new
 store receives the log: see `quadlog.masterstore.bootstrap_log`.
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from quadlog.core.messages import Adopted, Save
     from quadlog.core.model import HardState, Payload
 
-FAMILIES: Final = ("meta", "queue", "payloads", "log", "ids", "rejected", *staged_log.FAMILIES)
+FAMILIES: Final = ("meta", "queue", "payloads", "log", "ids", "rejected", "ended", *staged_log.FAMILIES)
 
 NOWHERE: Final = Reached()
 """No record of the agreed topic was processed."""
@@ -219,6 +220,8 @@ class MasterStore:
             batch.put(b"standing", pack_standing(save.standing), meta)
         if save.adopted is not None:
             batch.put(b"cut", codec.encode_cut(_cut_of(save, save.adopted, taken.reached.held)), meta)
+            for name, index in save.adopted.ended.items():
+                batch.put(name, INDEX.pack(index), self._handles["ended"])
             self.beside.adopt(batch, save.adopted)
 
     def _put_taken(self, batch: WriteBatch, taken: Taken, *, kept: int | None = None) -> None:
@@ -317,6 +320,11 @@ class MasterStore:
     def logged(self, transaction_id: bytes) -> tuple[int, bytes] | None:
         """Return the index of a synchronised transaction, and the hash of its body."""
         return self.beside.logged(transaction_id)
+
+    def ended(self, transaction_id: bytes) -> int | None:
+        """Return the index that a transaction had on a branch with which it ended; None: it did not end so."""
+        value: bytes | None = self._families["ended"].get(transaction_id)
+        return None if value is None else int(INDEX.unpack(value)[0])
 
     def entry(self, index: int) -> tuple[bytes, Pair] | None:
         """Return the chain hash and the pair of the entry at an index."""

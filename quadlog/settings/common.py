@@ -7,12 +7,12 @@ import tomllib
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotation
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from quadlog import failpoints
-from quadlog.core.cluster_settings import CLASSIC
-from quadlog.errors import SetupError
+from quadlog.core.cluster_settings import CLASSIC, parsed
+from quadlog.errors import SetupError, UserError
 from quadlog.settings.units import MIB
 
 if TYPE_CHECKING:
@@ -22,6 +22,18 @@ if TYPE_CHECKING:
 def kebab(name: str) -> str:
     """Return the key in the file for the name of a field."""
     return name.replace("_", "-")
+
+
+def as_agreed(name: str) -> BeforeValidator:
+    """Return the validator of a setting that all masters share: as at every other way in."""
+
+    def read(value: object) -> object:
+        try:
+            return parsed(name, value)
+        except UserError as error:
+            raise ValueError(str(error)) from None
+
+    return BeforeValidator(read)
 
 
 NO_LONGER: Final = {

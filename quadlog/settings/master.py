@@ -7,27 +7,16 @@ from typing import Annotated, Final, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from quadlog.core.cluster_settings import SETTINGS, ClusterSettings, SplitRecovery, parsed
+from quadlog.core.cluster_settings import SETTINGS, ClusterSettings, SplitRecovery
 from quadlog.core.consistency import Consistency  # noqa: TC001 - pydantic reads the annotation
 from quadlog.errors import UserError
+from quadlog.settings.common import as_agreed
 from quadlog.settings.membership import MembershipSettings, Role
 from quadlog.settings.units import MIB
 
 
 def _unless_off(value: object) -> object:
     return None if value == "off" else value
-
-
-def _as_agreed(name: str) -> BeforeValidator:
-    """Return the validator of a setting that all masters share: as at every other way in."""
-
-    def read(value: object) -> object:
-        try:
-            return parsed(name, value)
-        except UserError as error:
-            raise ValueError(str(error)) from None
-
-    return BeforeValidator(read)
 
 
 _SHARED: Final = ClusterSettings()
@@ -52,12 +41,21 @@ class MasterSettings(MembershipSettings):
     """Seconds after which a write that is not decided yet is answered with 504 and `/tx/{id}`."""
     round_window_ms: Annotated[float, Field(ge=0)] = 8.0
     """Milliseconds for which a busy master gathers news before it posts: trades latency for fewer rounds."""
-    split_recovery: Annotated[SplitRecovery, _as_agreed("split-recovery")] = _SHARED.split_recovery
+    split_recovery: Annotated[SplitRecovery, as_agreed("split-recovery")] = _SHARED.split_recovery
     """This and the next ones count until an entry of the log sets them: see `ClusterSettings`."""
-    max_peer_lag: Annotated[float, _as_agreed("max-peer-lag")] = _SHARED.max_peer_lag
-    read_consistency: Annotated[Consistency, _as_agreed("read-consistency")] = _SHARED.read_consistency
-    log_max_size: Annotated[int | None, _as_agreed("log-max-size")] = _SHARED.log_max_size
-    log_max_depth: Annotated[float | None, _as_agreed("log-max-depth")] = _SHARED.log_max_depth
+    max_peer_lag: Annotated[float, as_agreed("max-peer-lag")] = _SHARED.max_peer_lag
+    read_consistency: Annotated[Consistency, as_agreed("read-consistency")] = _SHARED.read_consistency
+    log_max_size: Annotated[int | None, as_agreed("log-max-size")] = _SHARED.log_max_size
+    log_max_depth: Annotated[float | None, as_agreed("log-max-depth")] = _SHARED.log_max_depth
+    min_time_to_consider_full_replication: Annotated[
+        float, as_agreed("min-time-to-consider-full-replication")
+    ] = _SHARED.min_time_to_consider_full_replication
+    net_speed_bits_per_sec: Annotated[float, as_agreed("net-speed-bits-per-sec")] = (
+        _SHARED.net_speed_bits_per_sec
+    )
+    full_replication_time_factor: Annotated[float, as_agreed("full-replication-time-factor")] = (
+        _SHARED.full_replication_time_factor
+    )
     idle_round: Annotated[float, Field(ge=0.1, le=60)] = 1.0
     """Seconds between the posts of an idle master."""
     worker_timeout: Annotated[float, Field(gt=0)] = 2.0
@@ -76,13 +74,8 @@ class MasterSettings(MembershipSettings):
     @property
     def cluster(self) -> ClusterSettings:
         """The settings that all masters share."""
-        return ClusterSettings(
-            split_recovery=self.split_recovery,
-            max_peer_lag=self.max_peer_lag,
-            read_consistency=self.read_consistency,
-            log_max_size=self.log_max_size,
-            log_max_depth=self.log_max_depth,
-        )
+        fields = [setting.field for setting in SETTINGS.values()]
+        return ClusterSettings(**{field: getattr(self, field) for field in fields})
 
     def with_cluster(self, shared: ClusterSettings) -> Self:
         """Return these settings with other values of those that all masters share.

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from quadlog.worker.catchup.donor import Donor
     from quadlog.worker.evaluate.dry_runs import DryRuns
     from quadlog.worker.reads.reads import Reads
+    from quadlog.worker.repair.fork_backups import ForkBackups
     from quadlog.worker.repair.mender import Mender
     from quadlog.worker.replica.replica import Replica
     from quadlog.worker.seeds.seed_door import SeedDoor
@@ -59,9 +60,10 @@ def make_app(
     *,
     seeds: SeedDoor,
     donor: Donor,
+    forks: ForkBackups,
 ) -> Starlette:
     """Return the ASGI application."""
-    read, duty = _ReadDoor(replica, reads, settings), _DutyDoor(replica, mender, seeds)
+    read, duty = _ReadDoor(replica, reads, settings), _DutyDoor(replica, mender, seeds, forks)
     trial = _TrialDoor(replica, dry_runs, settings)
     return Starlette(
         routes=[
@@ -81,6 +83,8 @@ def make_app(
             Route("/copy", donor.get, methods=["GET"]),
             Route("/copy", donor.post, methods=["POST"]),
             Route("/copy/offer", donor.offer, methods=["GET"]),
+            Route("/fork-backup", forks.post, methods=["POST"]),
+            Route("/fork-backup/return", forks.return_, methods=["POST"]),
             Route("/rebuild", duty.rebuild, methods=["POST"]),
             Route("/{path:path}", _refuse, methods=_WRITES),
         ],
@@ -134,12 +138,12 @@ class _ReadDoor:
 class _DutyDoor:
     """Handlers for the requests of masters that are not reads."""
 
-    def __init__(self, replica: Replica, mender: Mender, seeds: SeedDoor) -> None:
-        self._replica, self._mender, self._seeds = replica, mender, seeds
+    def __init__(self, replica: Replica, mender: Mender, seeds: SeedDoor, forks: ForkBackups) -> None:
+        self._replica, self._mender, self._seeds, self._forks = replica, mender, seeds, forks
 
     async def status(self, request: Request) -> Response:
         del request
-        return JSONResponse(_status(self._replica) | self._seeds.status())
+        return JSONResponse(_status(self._replica) | self._seeds.status() | self._forks.status())
 
     async def controls(self, request: Request) -> Response:
         del request
@@ -169,8 +173,8 @@ class _DutyDoor:
         return Response(status_code=202)
 
     async def rebuild(self, request: Request) -> Response:
-        store, reason = _wrong_of(await read_query(request))
-        await asyncio.to_thread(self._mender.ask, store, reason)
+        store, reason, is_wanted = _wrong_of(await read_query(request))
+        await asyncio.to_thread(self._mender.ask, store, reason, is_wanted=is_wanted)
         return Response(status_code=202)
 
 
@@ -259,12 +263,12 @@ def _floor_of(body: bytes) -> EpochFloor:
         raise UserError(message) from error
 
 
-def _wrong_of(body: bytes) -> tuple[str, str]:
+def _wrong_of(body: bytes) -> tuple[str, str, bool]:
     try:
         asked = json.loads(body)
-        return str(asked["store"]), str(asked["reason"])
-    except (ValueError, TypeError, KeyError) as error:
-        message = 'the body is {"store": "as /status shows it", "reason": "…"}'
+        return str(asked["store"]), str(asked["reason"]), asked.get("operator", False) is True
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        message = 'the body is {"store": "as /status shows it", "reason": "…", "operator": true if one asks}'
         raise UserError(message) from error
 
 
@@ -309,7 +313,8 @@ def _status(replica: Replica) -> dict[str, Any]:
     return {
         "id": beat.worker,
         "dc": beat.dc,
-        "state": beat.state.value.lower(),
+        "state": beat.state.value.lower() if beat.fork is None else "diverged",
+        "fork": beat.fork,
         "evaluating": beat.evaluating,
         "attempt": beat.attempt,
         "applied_index": beat.applied.index,

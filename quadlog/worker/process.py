@@ -15,7 +15,6 @@ from quadlog.broker import KafkaOutlet, KafkaTail, RenewableOutlet, Watched, bac
 from quadlog.damage import is_damage
 from quadlog.errors import StoreDamaged
 from quadlog.quadstore.quadstore import QuadStore
-from quadlog.snapshots.chunk_codec import Compression, speed_of
 from quadlog.topics import Topics
 from quadlog.web.server import Server
 from quadlog.worker.app import make_app
@@ -30,7 +29,9 @@ from quadlog.worker.reads.process_pool import ReadingProcessPool
 from quadlog.worker.reads.reads import Reads
 from quadlog.worker.reads.scheduler import Scheduler
 from quadlog.worker.reexec import begin_anew
+from quadlog.worker.repair.fork_backups import ForkBackups
 from quadlog.worker.repair.health import Health
+from quadlog.worker.repair.kept_branch import saved_branch
 from quadlog.worker.repair.mender import GIVEN, QUADS, SCRUB, Mender, empty, set_damaged_aside, tidy
 from quadlog.worker.repair.scrub import Scrubber
 from quadlog.worker.replica.host import Host, Publishers
@@ -61,10 +62,7 @@ class WorkerProcess:
         tidy(settings.data_dir)
         store = QuadStore.open(settings.data_dir / QUADS)
         self._topics: Final = Topics(settings.repository, settings.dc)
-        self._rates: Final = RatesFile(
-            settings.data_dir / RATES,
-            speed=speed_of(settings.net_speed_bits_per_sec, Compression(settings.copy_compression)),
-        )
+        self._rates: Final = RatesFile(settings.data_dir / RATES)
         self._outlet: Final = KafkaOutlet(settings.kafka, client=settings.node_id, failed=self._server.fail)
         self._effects: Final = RenewableOutlet(settings.kafka, client=f"{settings.node_id}-effects")
         self._publish_health: Final = PublishHealth(
@@ -83,6 +81,7 @@ class WorkerProcess:
             self._server.leave()
         self._newest: Final = catching_up.newest
         self._health: Final = Health(settings.data_dir)
+        self._health.branch = saved_branch(settings.data_dir, self._store.name)
         self._seedbed: Final = Seedbed(settings.data_dir, self._store, self._health, self._server.leave)
         self._seedbed.tidy()
         self._fed: Final = SourceTopics(settings, self._topics, self._server.leave)
@@ -105,6 +104,7 @@ class WorkerProcess:
             share=settings.scrub_share,
         )
 
+        self._forks: Final = ForkBackups(settings.data_dir, self._store, self._server.leave)
         self._store.damage.doubt = self._scrubber.soon
 
     def _make_replica(self) -> Replica:
@@ -162,6 +162,7 @@ class WorkerProcess:
             DryRuns(self._store, settings),
             settings,
             seeds=SeedDoor(self._seedbed),
+            forks=self._forks,
             donor=Donor(
                 self._store,
                 settings.data_dir / GIVEN,
@@ -181,7 +182,8 @@ class WorkerProcess:
 
     def _begin(self) -> None:
         self._replica.start()
-        self._tail.start(self._replica.offsets())
+        if self._health.branch is None:
+            self._tail.start(self._replica.offsets())
         self._scrubber.start()
         settings, applied = self._settings, self._store.applied
         log.info("worker_started", id=settings.node_id, url=settings.worker_url, applied=applied.index)
@@ -208,6 +210,8 @@ class WorkerProcess:
             set_damaged_aside(self._settings.data_dir, damage)
         elif self._mender.wanted:
             empty(self._settings.data_dir)
+        elif self._forks.wanted is not None:
+            self._forks.put_back()
         elif self._seedbed.wanted:
             self._seedbed.sow()
         elif self._fed.is_out_of_log:

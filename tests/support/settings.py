@@ -7,7 +7,7 @@ _NEVER = (
         "",
         "?",
         "null",
-        "None",
+        "None of these",
         "true",
         "no",
         "yes",
@@ -46,6 +46,9 @@ _OF = {
     "read-consistency": ("fresh", "off", "1", "strictly", "session,local"),
     "log-max-size": ("0", "199", "1000.5", "7d", "9999999999999999999"),
     "log-max-depth": ("0d", "7", "7 days", "1w", "1d12h"),
+    "min-time-to-consider-full-replication": ("off", "10m", "1.00001", "1e2", "9999999999999999"),
+    "net-speed-bits-per-sec": ("0", "0.0", "off", "100Mbit", "9999999999999999"),
+    "full-replication-time-factor": ("0", "off", "1.3x", "130%", "1/3"),
 }
 WRONG = [(name, text) for name, texts in _OF.items() for text in (*_NEVER, *texts)]
 """Name and value: refused, and changes nothing."""
@@ -53,6 +56,11 @@ WRONG = [(name, text) for name, texts in _OF.items() for text in (*_NEVER, *text
 RIGHT = [
     *(("split-recovery", text, "Quorum") for text in ("Quorum", "quorum", " QUORUM ")),
     *(("Split-Recovery", text, "Smart") for text in ("smart", "SMART")),
+    *(("split-recovery", text, text.capitalize()) for text in ("simple", "NONE")),
+    *(("min-time-to-consider-full-replication", text, text) for text in ("0", "600", "0.5")),
+    ("min-time-to-consider-full-replication-s", "60", "60"),
+    ("net-speed-bits-per-sec", "1000000000", "1000000000"),
+    *(("full-replication-time-factor", text, written) for text, written in (("1.50", "1.5"), ("2", "2"))),
     *(("max-peer-lag", text, text) for text in ("5", "7.5", "off")),
     ("max-peer-lag", "inf", "off"),
     *(("read-consistency", text, "strict") for text in ("strict", "Strict")),

@@ -103,11 +103,12 @@ class Agreement:
             durable.standing or first_standing(node, incarnation, masters, witnesses, blank=durable.blank),
             settings=settings,
             near=limits.near,
+            idle=pace.idle,
             put_off=pace.put_off,
             witnesses=witnesses,
         )
         self._clock: Final = Clock(durable.counter)
-        self._pacing: Final = Pacing(pace, lambda: self._views.settings.lag_ms)
+        self._pacing: Final = Pacing(pace, lambda: self._views.settings.lag_ms(pace.idle))
         self._local_state: Final = LocalState(durable, logged=logged, length=limits.post)
         self.queue: Final = self._local_state.queue
         self._progress: Final = ProgressTracker(node, self._views)
@@ -193,7 +194,10 @@ class Agreement:
             incoming=len(self.queue),
             beside=self.beside,
             is_branch=self._post_builder.status.effects == OF_A_BRANCH,
-            masters={name: KnownMaster(one.base, one.incarnation) for name, one in members.items()},
+            masters={
+                name: KnownMaster(one.base, one.incarnation, one.said.rejoined if one.said else None)
+                for name, one in members.items()
+            },
             heard_at=dict(self.heard_at),
             last_heard=self._views.last_heard,
             ignored=dict(self.ignored),

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from quadlog.core.cluster_settings import ClusterSettings
-    from quadlog.core.model import HardState, LogPosition, Peer, View
+    from quadlog.core.model import HardState, LogPosition, Peer, RejoinReport, View
 
 
 class KnownMaster(NamedTuple):
@@ -19,6 +19,8 @@ class KnownMaster(NamedTuple):
     base: LogPosition
     """Its merge base."""
     incarnation: bytes
+    rejoined: RejoinReport | None
+    """What it gave up when it gave way last, as its last post says."""
 
 
 class JoinPhase(StrEnum):
@@ -74,6 +76,13 @@ class ClusterView:
     def view(self) -> View:
         """The installed view."""
         return self.standing.view
+
+    @property
+    def is_together(self) -> bool:
+        """True if all peers are in the installed view, and no change of it is under way."""
+        standing = self.standing
+        is_settled = standing.joining is None and standing.pending is None and not standing.given_up
+        return is_settled and {peer.node for peer in self.peers} == {*standing.view.members}
 
     @property
     def join_phase(self) -> JoinPhase:

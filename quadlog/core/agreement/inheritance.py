@@ -57,6 +57,8 @@ class RebasedQueue(NamedTuple):
     """Those of them that were synchronised on its own side and wait again."""
     released: list[tuple[bytes, bytes]]
     """Keys of payloads that no master will need again."""
+    ended: dict[bytes, int]
+    """Ids of control entries that only its own side had agreed on, with the indexes that they had."""
 
 
 def rebased_queue(
@@ -96,5 +98,12 @@ def rebased_queue(
         pairs=sorted(pairs),
         acquired=acquired,
         regained=[transaction for transaction in given_way if transaction.key in kept],
+        ended={
+            transaction.id: index
+            for index, transaction in enumerate(given_way, min(branch.fork.index, last.index) + 1)
+            if transaction.kind is not TransactionKind.TX
+            and transaction.id not in logged
+            and transaction.id not in known
+        },
         released=[transaction.key for transaction in before if transaction.key not in kept],
     )

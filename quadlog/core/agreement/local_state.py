@@ -81,7 +81,7 @@ class LocalState:
         """Replace the log by a branch up to `last`, and the queue by the rebased one."""
         tail, logged = branch.tail(last.index, self._length), branch.ids(last.index)
         self.log = SynchronisedQueue(last, tail, logged=logged, length=self._length)
-        self.changes.adopted = Adopted(branch, last)
+        self.changes.adopted = Adopted(branch, last, rebased_queue.ended)
         self.changes.acquired += rebased_queue.regained
         self.changes.released += rebased_queue.released
         self.replace_queue(rebased_queue.pairs, rebased_queue.acquired)

@@ -93,6 +93,7 @@ class PostBuilder:
             changes=views.standing.changes,
             full=self.status.full,
             settings=views.posted_settings,
+            rejoined=self.status.rejoined,
         )
         progress.members[self.node] = own
         own.on_post(post, post.base)

@@ -35,6 +35,9 @@ STEADY: Final = 30
 PUT_OFF_MS: Final = 10_000.0
 """Shortest wait of a flapping master if `lag` is longer: `lag` is infinite if no master is given up for silence."""
 
+MATES_TOO: Final = 2
+"""How many times the allowed time may pass until the mates of a member that did not give it up are given up, too."""
+
 ELSEWHERE_MS: Final = 10_000.0
 """How long a member may post in another view if `lag` is longer."""
 
@@ -42,13 +45,16 @@ ELSEWHERE_MS: Final = 10_000.0
 class FailureDetector:
     """Times at which masters were heard, and the decisions based on them.  Times are steady milliseconds."""
 
-    def __init__(self, node: str, electorate: Electorate, *, settings: ClusterSettings, put_off: int) -> None:
+    def __init__(
+        self, node: str, electorate: Electorate, *, settings: ClusterSettings, idle: float, put_off: int
+    ) -> None:
         """Start before any master was heard.
 
         Args:
             node: id of this master.
             electorate: the data centres of the other masters.
             settings: the settings that all masters share.
+            idle: milliseconds between the posts of an idle master.
             put_off: longest delay of a flapping master, as a multiple of `max-peer-lag`, or of `PUT_OFF_MS` if that
                 is less.
 
@@ -57,7 +63,7 @@ class FailureDetector:
         self._electorate: Final = electorate
         self.settings = settings
         """How long a member may be silent, and whether a side without a majority waits."""
-        self._put_off: Final = put_off
+        self._idle, self._put_off = idle, put_off
         self.heard_at: dict[str, float] = {}
         """Time at which each other master was last heard, in this view or outside it."""
         self._since: float | None = None
@@ -70,7 +76,13 @@ class FailureDetector:
 
     @property
     def _lag(self) -> float:
-        return self.settings.lag_ms
+        """Milliseconds for which a member may lack what others have, or take to come into the view."""
+        return self.settings.max_peer_lag * 1000
+
+    @property
+    def _silence(self) -> float:
+        """Milliseconds for which a member may be silent."""
+        return self.settings.lag_ms(self._idle)
 
     @property
     def _shortest(self) -> float:
@@ -84,7 +96,7 @@ class FailureDetector:
         """
         still = 0.0 if self._awake_at is None else now - self._awake_at
         self._awake_at = now
-        if still > self._lag / 2:
+        if still > self._silence / 2:
             self._stood_still = True
             self.heard_at.update({name: heard + still for name, heard in self.heard_at.items()})
             self._since = None if self._since is None else self._since + still
@@ -107,9 +119,9 @@ class FailureDetector:
             self.heard_at[post.node] = now
 
     def is_recent(self, name: str, now: float) -> bool:
-        """Return whether a master was heard within `lag`."""
+        """Return whether a master was heard so recently that it is not silent for too long."""
         heard = self.heard_at.get(name)
-        return heard is not None and now - heard <= self._lag
+        return heard is not None and now - heard <= self._silence
 
     def last_heard(self, view: View) -> dict[str, float]:
         """Return since when each other member is silent: its last post, or the beginning of the view."""
@@ -153,7 +165,7 @@ class FailureDetector:
                 name in _given_up_by(mate, view, members) for mate in mates
             ):
                 lost.add(name)
-            elif overdue[name] > 2 * self._lag:
+            elif overdue[name] > MATES_TOO:
                 lost |= {name, *mates}
         for name in view.members:
             theirs = _given_up_by(name, view, members) if name != self._node and name not in lost else ()
@@ -167,7 +179,9 @@ class FailureDetector:
     def _overdue(
         self, view: View, holding_up: HoldingUp, members: Mapping[str, Progress], now: float
     ) -> dict[str, float]:
-        """Return the members that are silent, or lack what all others have posted, for too long, and for how long.
+        """Return the members that are silent, or lack what all others have posted, for too long.
+
+        For each, by how much: the time as a multiple of the time that is allowed.
 
         A member that posts in another view never returns to this one.
 
@@ -184,22 +198,25 @@ class FailureDetector:
             for name in view.members
             if name != self._node
         }
+        late = {name: silent / self._silence for name, silent in missing.items()}
         if holding_up[1]:
             centres = self._electorate.centres(view)
             lacking = {centres[name] for name in holding_up[1] if name in centres}
             if len(lacking) == 1 and not self._silent(missing, centres) - lacking:
-                for name in holding_up[1]:
-                    missing[name] = max(missing.get(name, 0.0), now - self._held_up[1])
-            missing.pop(self._node, None)
+                lacks = (now - self._held_up[1]) / self._lag
+                late |= {name: max(late.get(name, 0.0), lacks) for name in holding_up[1]}
+            late.pop(self._node, None)
         return {
-            name: late
-            for name, late in missing.items()
-            if late > self._lag or (late > ELSEWHERE_MS and _is_elsewhere(name, view, members))
+            name: times
+            for name, times in late.items()
+            if times > 1 or (missing.get(name, 0.0) > ELSEWHERE_MS and _is_elsewhere(name, view, members))
         }
 
     def _silent(self, missing: Mapping[str, float], centres: Mapping[str, str]) -> set[str]:
-        """Return the data centres with a member that is silent for more than half of `lag`."""
-        return {centres[name] for name, late in missing.items() if name in centres and late > self._lag / 2}
+        """Return the data centres with a member that is silent for more than half of the time that is allowed."""
+        return {
+            centres[name] for name, late in missing.items() if name in centres and late > self._silence / 2
+        }
 
     def _mates(self, name: str, view: View) -> list[str]:
         """Return the other members of a member's data centre."""

@@ -54,6 +54,7 @@ class Views:
         *,
         settings: ClusterSettings,
         near: int,
+        idle: float,
         put_off: int,
         witnesses: frozenset[str] = frozenset(),
     ) -> None:
@@ -65,6 +66,7 @@ class Views:
             standing: the saved state.
             settings: the settings that all masters share, as the file of this one has them.
             near: maximum number of entries that a joiner may lack.
+            idle: milliseconds between the posts of an idle master.
             put_off: longest delay of a flapping master, as a multiple of `max-peer-lag`, or of 10 s if that is less.
             witnesses: data centres that evaluate nothing.
 
@@ -75,7 +77,7 @@ class Views:
         self.incarnations: Final = Incarnations(standing.newest)
         self._electorate: Final = Electorate(masters, witnesses)
         self._failure_detector: Final = FailureDetector(
-            node, self._electorate, settings=settings, put_off=put_off
+            node, self._electorate, settings=settings, idle=idle, put_off=put_off
         )
         self._view_election: Final = ViewElection(
             node,

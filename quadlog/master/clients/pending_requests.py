@@ -24,12 +24,20 @@ ENDED: Final = (
 )
 
 
+SUPERSEDED: Final = (
+    "it was entry {index} of a log that gave way to another data centre's, and ended with it; it may still be agreed"
+    " where it was passed on to before. To have it, send it again with another key"
+)
+
+
 class TxState(StrEnum):
     """State of a transaction as `/tx/{id or key}` reports it."""
 
     PENDING = "pending"
     APPLIED = "applied"
     REJECTED = "rejected"
+    SUPERSEDED = "superseded"
+    """It was agreed on a branch and ended with it."""
     UNKNOWN = "unknown"
 
 
@@ -212,8 +220,12 @@ class PendingRequests:
         """
         known = self._store.logged(transaction_id)
         if known is None:
-            pending = queued or transaction_id in self._waiting
-            return TxStatus(state=TxState.PENDING if pending else TxState.UNKNOWN)
+            if queued or transaction_id in self._waiting:
+                return TxStatus(state=TxState.PENDING)
+            had = self._store.ended(transaction_id)
+            if had is None:
+                return TxStatus(state=TxState.UNKNOWN)
+            return TxStatus(state=TxState.SUPERSEDED, reason=SUPERSEDED.format(index=had))
         index = known[0]
         entry = self._store.entry(index)
         if entry is None or entry[1].id != transaction_id:  # the log was cut in between

@@ -56,7 +56,7 @@ def silent_members(cluster: ClusterView, moment: float) -> list[SilentMember]:
 
     Nothing is agreed until they are heard again or given up.
     """
-    lag = cluster.settings.lag_ms
+    lag = cluster.settings.lag_ms(cluster.idle)
     silent = [SilentMember(name, moment - at, lag) for name, at in cluster.last_heard.items()]
     late = [one for one in silent if one.silent_ms > MISSED_ROUNDS * cluster.idle]
     return sorted(late, key=lambda one: (-one.silent_ms, one.node))

@@ -18,7 +18,7 @@ belongs to the log.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -112,6 +112,8 @@ class CopyingPorts:
     """Returns the epoch of the newest cut that the agreed topic contains or will contain."""
     settle: Callable[[], None]
     """Waits until all produced records are acknowledged; for failpoints."""
+    keeps_branches: Callable[[], bool] = lambda: False
+    """Returns whether workers keep what they applied of a branch."""
     foresee: Callable[[], None] = lambda: None
     """Called if the own topic is full, before the first record that follows everything the topic holds."""
 
@@ -204,10 +206,15 @@ class EffectsCopying:
         self._back_in = view.epoch
         ledger, seed = self._ledger, self._ledger.seed
         log.info("rewind_written", to=index, effects=ledger.index, epoch=view.epoch)
-        rewind = Rewind(
-            epoch=view.epoch, index=index, term=GENESIS, attempt=ledger.attempt, cut=self._reach.newest_cut()
+        self._publish(
+            Rewind(
+                epoch=view.epoch,
+                index=index,
+                term=GENESIS,
+                attempt=ledger.attempt,
+                cut=self._reach.newest_cut(),
+            )
         )
-        self._mirror.publish_rewind(rewind, at=wall())
         if not index and seed is not None:
             self._mirror.publish_seed(seed, epoch=view.epoch)
         visit(Failpoint.REWIND_SAID, self._reach.settle)
@@ -308,7 +315,7 @@ class EffectsCopying:
             if all(record.header(name) is None for name in (HANDOVER, TERM, SEED)):
                 return  # not a record of quadlog: it does not show what follows
             cut = self._reach.newest_cut()
-            self._mirror.publish_rewind(_rewind(self._fork, record, epoch=source.epoch, cut=cut), at=wall())
+            self._publish(_rewind(self._fork, record, epoch=source.epoch, cut=cut))
             visit(Failpoint.REWIND_SAID, self._reach.settle)
             self._fork, self._is_behind_rewind = None, True
         if self._wants(source, record):
@@ -316,6 +323,11 @@ class EffectsCopying:
             visit(Failpoint.HALF_MIRROR, self._reach.settle)
             if self._is_behind_rewind:
                 visit(Failpoint.HALF_BEHIND_REWIND, self._reach.settle)
+
+    def _publish(self, rewind: Rewind) -> None:
+        moment = wall()
+        kept_at = moment if self._reach.keeps_branches() else None
+        self._mirror.publish_rewind(replace(rewind, kept_at=kept_at), at=moment)
 
     def _wants(self, source: EffectsSource, record: Record) -> bool:
         """Return whether a record must be copied.

@@ -13,6 +13,7 @@ from quadlog.master.clients.write_guards import OUTSIDE, role_of, roles_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from quadlog.core.model import RejoinReport
     from quadlog.master.node.node import Node
     from quadlog.master.workers.worker_registry import WorkerRegistry
     from quadlog.settings import MasterSettings
@@ -102,9 +103,14 @@ def _split(node: Node, moment: float) -> dict[str, Any]:
         "strategy": cluster.settings.split_recovery,
         "side": side,
         "waits_for": waits_for(cluster, moment, node.dc_of),
-        "rejoined": node.rejoined and {**node.rejoined._asdict(), "at": text_moment(node.rejoined.at)},
+        "rejoined": rejoined_of(node.rejoined),
         "fork_index": standing.fork if fork is None else fork.index,
     }
+
+
+def rejoined_of(report: RejoinReport | None) -> dict[str, Any] | None:
+    """Return what a master gave up, as the status shows it."""
+    return report and {**report._asdict(), "at": text_moment(report.at)}
 
 
 def _peer(node: Node, name: str, dc: str, moment: float) -> dict[str, Any]:
@@ -119,6 +125,7 @@ def _peer(node: Node, name: str, dc: str, moment: float) -> dict[str, Any]:
         "lag_ms": None if lag is None else round(lag),
         "agreed_index": member.base.index if member else None,
         "incarnation": _incarnation(node, name),
+        "rejoined": rejoined_of(member.rejoined) if member else None,
     }
 
 

@@ -50,17 +50,17 @@ if TYPE_CHECKING:
     from quadlog.anchors import Anchor
     from quadlog.core.agreement.agreement import Agreement
     from quadlog.core.messages import Now, Ready
-    from quadlog.core.model import EffectsPosition, Post
+    from quadlog.core.model import EffectsPosition, Post, RejoinReport
     from quadlog.core.records import Checkpoint, Cut, Place, Reached, Seed
     from quadlog.master.clients.pending_requests import PendingRequests
     from quadlog.master.effects.effects_follower import EffectsFollower
     from quadlog.master.log.duplicate_node import DuplicateNodeDetector
     from quadlog.master.log.joining import Joining
     from quadlog.master.node.dispatcher import TopicRoles
+    from quadlog.master.node.fork_requests import ForkRequests
     from quadlog.master.node.inbox import Inbox
     from quadlog.master.node.leader_tasks import LeaderTasks
     from quadlog.master.node.shared_settings import SharedSettings
-    from quadlog.master.node.state_writer import RejoinReport
     from quadlog.master.payloads.acquiring import Acquiring
     from quadlog.master.payloads.bodies import Bodies
     from quadlog.master.payloads.relay import PayloadRelay
@@ -120,6 +120,8 @@ class Parts:
     """What this master does for its data centre while it leads."""
     trimming: Trimming
     """Shortens the own topics."""
+    fork_requests: ForkRequests
+    """Has workers make backups before a split, and go back to them."""
     monitor: TopicMonitor
     """Knows the faults of the own topics."""
     topics: Topics
@@ -154,6 +156,7 @@ class Node:
         self.dc_of: Final = parts.dc_of
         self.dc: Final = parts.dc_of[parts.agreement.node]
         self._superseded: Final = parts.superseded
+        self._fork_requests: Final = parts.fork_requests
         self._shared_settings: Final = parts.shared_settings
         self._posts, self._duplicate_detector, self._together = (
             parts.posts,
@@ -317,12 +320,26 @@ class Node:
         before, self.cluster = self.cluster, self.agreement.cluster()
         if (phase := self.cluster.join_phase) is not before.join_phase:
             log.info("join_phase_changed", phase=phase.value, epoch=self.cluster.view.epoch)
+        for name, member in self.cluster.masters.items():
+            known = before.masters.get(name)
+            if (
+                member.rejoined
+                and (known is None or known.rejoined != member.rejoined)
+                and name != self.cluster.node
+            ):
+                _, kept, gave_way, ended = member.rejoined
+                log.info("peer_gave_way", peer=name, kept=kept, gave_way=gave_way, ended=ended)
 
     def _report(self, moment: Now) -> None:
         """Report the status of this data centre to the agreement."""
         # This master must have heard what a worker has applied, else its vote would revoke it.
         full = self.topic_health.is_full and self._effects_follower.index >= self.worker_registry.applied()
-        status = LocalStatus(effects=self._effects_follower.held, full=full, unheard=self.relay.unheard)
+        status = LocalStatus(
+            effects=self._effects_follower.held,
+            full=full,
+            unheard=self.relay.unheard,
+            rejoined=self.rejoined,
+        )
         self.agreement.step(status, moment)
 
     def _settle_requests(self) -> None:
@@ -340,6 +357,7 @@ class Node:
         self._superseded.tick(moment, is_outside=self.agreement.standing.joining is not None)
         self.leader_tasks.tick(self._snapshot, moment)
         if self.leader_tasks.leads:
+            self._fork_requests.tick(self.cluster, moment)
             lacks = self._monitor.lacks_checkpoint
             self._trimming.tick(self._stock, self._checkpoint, moment, lacks_checkpoint=lacks)
 

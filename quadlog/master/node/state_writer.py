@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import structlog
 
 from quadlog.clock import now, wall
+from quadlog.core.model import RejoinReport
 from quadlog.failpoints import visit
 from quadlog.master.log.phases import given_up, phases
 from quadlog.master.log.retained_payloads import RetainedPayloads
@@ -31,17 +32,6 @@ if TYPE_CHECKING:
     from quadlog.masterstore.store import MasterStore
 
 log = structlog.get_logger()
-
-
-class RejoinReport(NamedTuple):
-    """What a master gave up when it took over a stronger side's log."""
-
-    at: int
-    """Milliseconds since 1970."""
-    kept: int
-    """Index of the last entry of its own log that stayed."""
-    gave_way: int
-    """Number of its own entries after that: updates of them wait again, other entries have ended."""
 
 
 class StateWriter:
@@ -135,7 +125,8 @@ class StateWriter:
                 adopted.branch.chain_at, kept=adopted.kept, last=adopted.last.index
             )
             reached = replace(reached, held=held)
-            self.rejoined = RejoinReport(wall(), adopted.kept, max(0, self._store.last.index - adopted.kept))
+            gave_way = max(0, self._store.last.index - adopted.kept)
+            self.rejoined = RejoinReport(wall(), adopted.kept, gave_way, len(adopted.ended))
             self._retained.truncate(adopted.kept)
         else:
             unneeded += self._retained.release_up_to(self._agreement.settled)

@@ -251,7 +251,7 @@ def stock_of(
     return Stock(
         last=agreement.last.index,
         needs=Needs(
-            {worker.beat.worker: worker.beat.applied.index for worker in workers},
+            {worker.beat.worker: worker.beat.applied.index for worker in workers if worker.beat.fork is None},
             others | {"what may be cut": agreement.settled},
         ),
         settled=min(agreement.settled, held),

@@ -29,7 +29,7 @@ from quadlog.master.wiring.agreeing import (
     topic_roles_of,
 )
 from quadlog.master.wiring.publishing import copying_of, duty_of, ledger_of, log_publisher_of, trimming_of
-from quadlog.master.wiring.workers import appoint, tell_floor, worker_actions_of
+from quadlog.master.wiring.workers import appoint, fork_requests_of, tell_floor, worker_actions_of
 from quadlog.master.wiring.world import World, chain_in
 from quadlog.master.workers.worker_registry import WorkerRegistry
 from quadlog.master.workers.worker_watch import WorkerWatch
@@ -107,7 +107,14 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
             leader_tasks=LeaderTasks(
                 lead=DcLeader(sites.node, sites.masters_in(sites.dc), patience_ms=sites.patience_ms),
                 log_publisher=log_publisher,
-                copying=copying_of(world, ledger, mirror, log_publisher, foresee=pending_effects.begin),
+                copying=copying_of(
+                    world,
+                    ledger,
+                    mirror,
+                    log_publisher,
+                    agreement=agreement,
+                    foresee=pending_effects.begin,
+                ),
                 duty=duty_of(world, agreement, acquiring, ledger, mirror, worker_registry=worker_registry),
                 worker_registry=worker_registry,
                 peers=acquiring.peers,
@@ -118,6 +125,7 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
                 tell_floor=lambda url, floor: tell_floor(world, url, floor),
             ),
             trimming=trimming_of(world, agreement),
+            fork_requests=fork_requests_of(world, worker_registry),
             monitor=world.monitor,
             shared_settings=SharedSettings(
                 world.settings.node_id, world.settings.cluster, world.settings.model_fields_set

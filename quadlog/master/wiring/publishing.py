@@ -10,6 +10,7 @@ from producers.agreed import AgreedProducer
 from producers.checkpoint import CheckpointProducer
 from quadlog.broker import STARTING_S, end_of
 from quadlog.clock import wall
+from quadlog.core.cluster_settings import SplitRecovery
 from quadlog.core.limits import LogLimits
 from quadlog.core.model import first_view
 from quadlog.core.records import Handover
@@ -126,6 +127,7 @@ def copying_of(
     mirror: EffectsMirror,
     log_publisher: LogPublisher,
     *,
+    agreement: Agreement,
     foresee: Callable[[], None],
 ) -> EffectsCopying:
     """Build the copying of another data centre's effects."""
@@ -140,6 +142,7 @@ def copying_of(
             leave=lambda dc: tails.leave(sites.topics[dc].effects),
             newest_cut=lambda: log_publisher.newest_cut,
             settle=world.effects.flush,
+            keeps_branches=lambda: agreement.settings.split_recovery is SplitRecovery.NONE,
             foresee=foresee,
         ),
     )

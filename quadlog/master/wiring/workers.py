@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from quadlog.master.node.fork_requests import ForkRequests
 from quadlog.master.workers.worker_watch import WorkerActions
 
 if TYPE_CHECKING:
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
     from quadlog.core.records import Handover
     from quadlog.master.wiring.world import World
-    from quadlog.master.workers.worker_registry import Worker
+    from quadlog.master.workers.worker_registry import Worker, WorkerRegistry
 
 
 def worker_actions_of(world: World, sow: Callable[[Worker], None]) -> WorkerActions:
@@ -21,6 +22,15 @@ def worker_actions_of(world: World, sow: Callable[[Worker], None]) -> WorkerActi
         knock=lambda worker: soon(lambda: doors.knock(worker)),
         mend=lambda worker, wrong: soon(lambda: doors.ask_to_mend(worker, wrong)),
         sow=sow,
+    )
+
+
+def fork_requests_of(world: World, worker_registry: WorkerRegistry) -> ForkRequests:
+    """Build the requests to workers around a split."""
+    soon, doors = world.server.call_soon, world.worker_client
+    return ForkRequests(
+        worker_registry,
+        lambda worker, path, body, done: soon(lambda: doors.ask_about_fork(worker, path, body, done)),
     )
 
 

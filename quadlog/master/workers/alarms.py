@@ -23,7 +23,7 @@ class AlarmName(StrEnum):
     """Kind of a trouble."""
 
     DIVERGED = "worker-diverged"
-    """The worker's heartbeat contradicts the effect of the index that it applied."""
+    """The worker's heartbeat contradicts the effect of the index that it applied, or it keeps a branch."""
     DAMAGED = "worker-damaged"
     """A recount of the worker's stored quads gave another signature than the one that it applied."""
     DEAD = "worker-dead"

@@ -11,7 +11,7 @@ from quadlog.master.workers.worker_registry import ProbeResult
 from quadlog.web.http_client import new_client
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from quadlog.master.workers.worker_registry import Divergence, Worker
 
@@ -43,6 +43,14 @@ class WorkerClient:
         with suppress(httpx.HTTPError):
             body = {"store": wrong.store, "reason": f"{wrong.name}: {wrong.reason}"}
             await self._client.post(f"{worker.beat.url}/rebuild", json=body)
+
+    async def ask_about_fork(
+        self, worker: Worker, path: str, body: Mapping[str, int], done: Callable[[int], None]
+    ) -> None:
+        """Send a worker a request that concerns a fork; `done` gets the status of the response, if there is one."""
+        with suppress(httpx.HTTPError):
+            response = await self._client.post(f"{worker.beat.url}{path}", json=dict(body))
+            done(response.status_code)
 
     async def knock(self, worker: Worker) -> None:
         """Send a request to a worker whose heartbeats do not arrive any more, and store the result in its `door`."""

@@ -101,9 +101,9 @@ class WorkerRegistry:
         return [self._workers[name] for name in sorted(self._workers)]
 
     def is_live(self, worker: Worker, now: float) -> bool:
-        """Return whether a worker serves and was heard within the timeout."""
+        """Return whether a worker serves a state of the log, and was heard within the timeout."""
         beat = worker.beat
-        is_serving = beat.state is WorkerState.SERVING and not self.lacks_seed(beat)
+        is_serving = beat.state is WorkerState.SERVING and beat.fork is None and not self.lacks_seed(beat)
         return is_serving and not self.goes_back(beat) and now - worker.heard_at <= self._timeout
 
     def lacks_seed(self, beat: Heartbeat) -> bool:
@@ -114,7 +114,11 @@ class WorkerRegistry:
     def goes_back(self, beat: Heartbeat) -> bool:
         """Return whether a worker has applied effects that were rewound, and must go back."""
         epoch, stays = self.rewound
-        return beat.epoch < epoch and beat.applied.index > stays
+        return beat.fork is None and beat.epoch < epoch and beat.applied.index > stays
+
+    def keeps_branch(self, worker: Worker, now: float) -> bool:
+        """Return whether a worker was heard within the timeout and keeps a branch that is not in the log."""
+        return worker.beat.fork is not None and now - worker.heard_at <= self._timeout
 
     def is_going_back(self, worker: Worker, now: float) -> bool:
         """Return whether a worker was heard within the timeout and is going back."""
@@ -137,6 +141,8 @@ class WorkerRegistry:
             return "starting"
         if self.is_going_back(worker, now):
             return "going back"
+        if self.keeps_branch(worker, now):
+            return "diverged"
         if not self.is_live(worker, now):
             return "down"
         return "serving" if worker.wrong is None else "quarantined"
@@ -148,7 +154,9 @@ class WorkerRegistry:
     def applied(self) -> int:
         """Return the highest index applied by a worker whose state is right, as far as is known."""
         right = (
-            worker.beat for worker in self.all() if worker.wrong is None and not self.goes_back(worker.beat)
+            worker.beat
+            for worker in self.all()
+            if worker.wrong is None and worker.beat.fork is None and not self.goes_back(worker.beat)
         )
         return max((beat.applied.index for beat in right), default=0)
 
@@ -181,8 +189,8 @@ class WorkerRegistry:
             return f"is quarantined: {worker.wrong.reason}"
         if self.is_starting(worker, now):
             return "lacks the seed that the log begins with"
-        if self.goes_back(worker.beat):
-            return "goes back to where its data centre's history parts from the one it joined"
+        if self.keeps_branch(worker, now) or self.goes_back(worker.beat):
+            return _off_the_log(worker.beat)
         if worker.beat.state is not WorkerState.SERVING:
             doing = worker.beat.catching_up
             return f"is {worker.beat.state.value.lower()}" if doing is None else f"catches up ({doing})"
@@ -207,3 +215,10 @@ class WorkerRegistry:
             return None
         self._asked_at, self._asked_in = now, term
         return max(live, key=lambda worker: (not worker.beat.unsaid, worker.beat.applied.index))
+
+
+def _off_the_log(beat: Heartbeat) -> str:
+    """Return why a worker whose state is not one of the log serves no reads through a master."""
+    if beat.fork is None:
+        return "goes back to where its data centre's history parts from the one it joined"
+    return f"keeps the branch after entry {beat.fork}: read that at {beat.url}, or have it rebuilt"

@@ -98,6 +98,9 @@ class WorkerWatch:
             beat = worker.beat
             if self._compared.get(beat.worker) is beat or self._worker_registry.goes_back(beat):
                 continue
+            if beat.fork is not None:
+                worker.wrong = None
+                continue
             worker.wrong = self._wrong(worker)
             if self._ledger.state_after(beat.applied.index) is not None:  # else its effect is yet to arrive
                 self._compared[beat.worker] = beat
@@ -221,7 +224,9 @@ class WorkerWatch:
             )
         if wrong is not None and now - worker.heard_at < REBUILD_MS:
             return
-        if self._waits_for_seed(worker, now):
+        if self._worker_registry.keeps_branch(worker, now):
+            yield _kept_branch(beat)
+        elif self._waits_for_seed(worker, now):
             yield Trouble(name=AlarmName.UNSEEDED, worker=beat.worker, index=0, reason=beat.mend)
         elif self._worker_registry.is_catching_up(worker, now):
             yield from self._lag(beat, now)
@@ -288,6 +293,20 @@ class WorkerWatch:
         """Return the agreed and the decided index `max_lag_ms` ago; zeros, if no check is that old."""
         at, agreed, decided = self._past[0]
         return (agreed, decided) if at <= now - self._max_lag else (0, 0)
+
+
+def _kept_branch(beat: Heartbeat) -> Trouble:
+    obstacle = f"; it was not rebuilt: {beat.mend}" if beat.mend else ""
+    return Trouble(
+        name=AlarmName.DIVERGED,
+        worker=beat.worker,
+        index=beat.fork or 0,
+        reason=f"it keeps the branch after entry {beat.fork}, by split-recovery None{obstacle}",
+        advice=(
+            f"list the quads that differ: `quadlog diff {beat.url} URL-OF-ANOTHER-WORKER`; write again what must stay;"
+            f" then `quadlog worker rebuild {beat.worker} --at MASTER`"
+        ),
+    )
 
 
 _SILENT: Final = {

@@ -24,8 +24,11 @@ from quadlog.errors import ForeignRecord, QuadlogError, StoreDamaged
 from quadlog.leash import leashed
 from quadlog.quadstore.applied import Applied
 from quadlog.quadstore.quadstore import QuadStore
+from quadlog.snapshots.chunk_codec import Compression, speed_of
+from quadlog.worker.catchup.agreed_settings import with_agreed
 from quadlog.worker.catchup.bundle_loader import load_bundle
 from quadlog.worker.catchup.store_transfer import StoreTransfer
+from quadlog.worker.repair.kept_branch import saved_branch
 from quadlog.worker.repair.mender import QUADS
 from quadlog.worker.replica.out_of_log import WAY_OUT, KnownHoles, missing
 
@@ -77,14 +80,22 @@ class CatchUp:
         """Index of the newest effect at this start; 0: unknown."""
 
     def run(self) -> QuadStore:
-        """Apply a bundle or fetch a copy, if that is the better or the only way; return the store to continue with."""
+        """Apply a bundle or fetch a copy, if that is the better or the only way; return the store to continue with.
+
+        A store that keeps a branch stays as it is.
+        """
         self._tidy()
+        if saved_branch(self._settings.data_dir, self._store.name) is not None:
+            return self._store
         try:
             self._come_into_the_log()
             self.newest = self._look_for_the_newest()
             behind = self.newest - self._store.applied.index
             if behind > 0:
                 self._behind = behind
+                self._settings = settings = with_agreed(self._settings, self._topics)
+                how = Compression(settings.copy_compression)
+                self._rates.speed = speed_of(settings.net_speed_bits_per_sec, how)
                 self._catch_up(behind)
         except StoreDamaged:
             raise

@@ -101,6 +101,7 @@ class StoreCopying:
             for beat in newest.values()
             if beat.worker != self._settings.node_id
             and beat.state is WorkerState.SERVING
+            and beat.fork is None
             and (beat.scrub is None or beat.scrub.found == beat.scrub.expected)
             and beat.sent >= since
             and beat.applied.index >= index

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from quadlog.core.records import Scrub
+    from quadlog.worker.repair.kept_branch import KeptBranch
 
 
 @dataclass(slots=True)
@@ -24,6 +25,8 @@ class Health:
     """Result of the last recount."""
     scrub_failure: str = ""
     """Why the last attempt to recount failed; empty: it did not."""
+    branch: KeptBranch | None = None
+    """The branch that this store keeps; None: its state is one of the log, or will be."""
     mend: str = ""
     """Why the worker was not rebuilt when that was requested, or that it waits for a seed."""
     _aside: str = field(init=False, default="")

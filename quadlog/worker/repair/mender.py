@@ -67,8 +67,13 @@ class Mender:
         self.wanted = False
         """True if the process must restart with an empty store."""
 
-    def ask(self, store: str, reason: str) -> None:
-        """Empty the store that a master found wrong, if that can be mended.
+    def ask(self, store: str, reason: str, *, is_wanted: bool = False) -> None:
+        """Empty a store, if the worker can get another one.
+
+        Args:
+            store: name of the store.
+            reason: why it is replaced.
+            is_wanted: True if an operator asks, however recently the worker was rebuilt.
 
         Raises:
             Forbidden: it is not the store served here.
@@ -79,7 +84,7 @@ class Mender:
         if store != self._store:
             message = f"this worker serves the store {self._store}; {store} was emptied before"
             raise Forbidden(message)
-        self._health.mend = self._obstacle()
+        self._health.mend = self._obstacle(0 if is_wanted else self._settings.rebuild_pause)
         if self._health.mend:
             raise Unavailable(self._health.mend)
         if not self.wanted:
@@ -87,9 +92,8 @@ class Mender:
             self.wanted = True
             self._leave()
 
-    def _obstacle(self) -> str:
+    def _obstacle(self, pause: float) -> str:
         since = (wall() - last_rebuild(self._settings.data_dir)) / 1000
-        pause = self._settings.rebuild_pause
         if since < pause:
             return f"it was rebuilt {since:.0f} s ago, and that happens once in {pause:g} s at most"
         for topic in (self._topics.agreed, self._topics.effects):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from quadlog.quadstore.quadstore import QuadStore
     from quadlog.topics import Topics
     from quadlog.worker.reads.feed import Feed
+    from quadlog.worker.repair.health import Health
     from quadlog.worker.replica.backlog import CountedRecords
     from quadlog.worker.replica.evaluator_term import EvaluatorTerm
     from quadlog.worker.replica.host import Host
@@ -48,6 +49,7 @@ class Following:
         counted_records: CountedRecords,
         evaluator_term: EvaluatorTerm,
         returning: RewindHandler,
+        health: Health,
         host: Host,
     ) -> None:
         """Continue after what the store has applied.
@@ -59,12 +61,14 @@ class Following:
             counted_records: records that were received and are not applied.
             evaluator_term: receives what begins and ends it, and knows which part of an own effect is in the store.
             returning: handler of rewinds.
+            health: reports whether the store keeps a branch.
             host: receives the seed.
 
         """
         self._topics, self._store, self._feed, self._counted_records = topics, store, feed, counted_records
         self.commits: Final = Commits(store)
         self._evaluator_term, self._returning, self._host = evaluator_term, returning, host
+        self._health = health
         self._lacking: Seed | None = None
         """The seed that the log begins with and the store lacks: nothing is applied, evaluated or served."""
         self._stranger = 0
@@ -85,8 +89,9 @@ class Following:
 
     @property
     def is_idle(self) -> bool:
-        """True if the next process must take over, with another store."""
-        return self.is_seedless or self._returning.is_lost or self._gaps.is_hole
+        """True if nothing more is applied: the next process must take over, with another store."""
+        is_lost = self._returning.is_lost or self._gaps.is_hole
+        return self.is_seedless or is_lost or self._health.branch is not None
 
     @property
     def goes_on(self) -> bool:

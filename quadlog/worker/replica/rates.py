@@ -51,11 +51,11 @@ class RatesFile:
             speed: bits/s of the network, used as long as nothing was copied.
 
         """
-        self._path, self._speed = path, speed
+        self._path, self.speed = path, speed
 
     def read(self) -> Rates:
         """Return the measured rates, and guesses for the others."""
-        return Rates(**{"copied": self._speed} | self._measured())
+        return Rates(**{"copied": self.speed} | self._measured())
 
     def keep(self, **rates: Unpack[MeasuredRates]) -> None:
         """Store the rates that were measured for one way."""

@@ -110,8 +110,10 @@ class Replica:
             fetched=lambda: self._inbox.put(DocumentsLoaded()),
         )
         self._returning: Final = RewindHandler(
+            data_dir=settings.data_dir,
             topics=topics,
             store=store,
+            health=self.health,
             feed=feed,
             counted_records=self._counted_records,
             evaluator_term=self.evaluator_term,
@@ -124,6 +126,7 @@ class Replica:
             counted_records=self._counted_records,
             evaluator_term=self.evaluator_term,
             returning=self._returning,
+            health=self.health,
             host=host,
         )
         self._thread = threading.Thread(target=self._run, name="replica", daemon=True)
@@ -225,6 +228,7 @@ class Replica:
             scrub_failure=self.health.scrub_failure,
             mend=self.health.mend,
             set_aside=self.health.set_aside,
+            fork=None if self.health.branch is None else self.health.branch.fork,
             epoch=max(applied.rewound, self._returning.rewound),
             unsaid=self._publish_health.reason if self._publish_health is not None else "",
         )

@@ -11,15 +11,22 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from quadlog.clock import wall
 from quadlog.core.effects.signature import as_bytes
 from quadlog.errors import StateError
-from quadlog.worker.replica.rollback import AppliedHistory, go_back
+from quadlog.worker.repair.kept_branch import KeptBranch, save_branch
+from quadlog.worker.repair.mender import last_rebuild
+from quadlog.worker.replica.rollback import AppliedHistory, go_back, undo_half
 
 if TYPE_CHECKING:
-    from quadlog.core.records import Rewind
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from quadlog.core.records import Effect, Rewind
     from quadlog.quadstore.quadstore import QuadStore
     from quadlog.topics import Topics
     from quadlog.worker.reads.feed import Feed
+    from quadlog.worker.repair.health import Health
     from quadlog.worker.replica.backlog import CountedRecords
     from quadlog.worker.replica.evaluator_term import EvaluatorTerm
     from quadlog.worker.replica.host import Host
@@ -33,8 +40,10 @@ class RewindHandler:
     def __init__(
         self,
         *,
+        data_dir: Path,
         topics: Topics,
         store: QuadStore,
+        health: Health,
         feed: Feed,
         counted_records: CountedRecords,
         evaluator_term: EvaluatorTerm,
@@ -43,8 +52,10 @@ class RewindHandler:
         """Continue after what the store has applied.
 
         Args:
+            data_dir: the worker's data-dir.
             topics: topics of the worker's data centre.
             store: the store that goes back.
+            health: reports whether the store keeps a branch instead.
             feed: feed of the reading processes, which must show what the store goes back to.
             counted_records: records that were received and are not applied.
             evaluator_term: ends with a rewind.
@@ -58,6 +69,8 @@ class RewindHandler:
             evaluator_term,
         )
         self._past, self._host = AppliedHistory(topics, host.backwards), host
+        self._data_dir, self._health = data_dir, health
+        self._started_at, self._started_from = wall(), store.applied.index
         self.owes = store.applied.heard is not None
         """True if undone entries may have to wait again, after what the store has then."""
         self.rewound = 0
@@ -72,6 +85,9 @@ class RewindHandler:
         log.info("rewind_started", to=rewind.index, applied=applied.index, epoch=rewind.epoch)
         self._evaluator_term.retire()
         half = [effect for effect in backlog.effects() if effect.index <= half_made]
+        if self._keeps(rewind):
+            self._keep(rewind, half)
+            return
         backlog.rewind(rewind.index)
         if rewind.index < max(applied.index, half_made):
             self._feed.begin_back()
@@ -84,6 +100,26 @@ class RewindHandler:
             self._feed.end_back(store.applied.index)
         self._counted_records.effects.set_signature(backlog.signature or as_bytes(store.applied.signature))
         self.rewound = rewind.epoch
+
+    def _keeps(self, rewind: Rewind) -> bool:
+        """Return whether this store had applied later effects when the rewind was written, and keeps them.
+
+        A worker that only reads them now, because it is new, was rebuilt or lagged, goes back like any other.
+        """
+        if rewind.kept_at is None or rewind.index >= self._store.applied.index:
+            return False
+        was_there = rewind.kept_at > self._started_at or self._started_from > rewind.index
+        return was_there and rewind.kept_at > last_rebuild(self._data_dir)
+
+    def _keep(self, rewind: Rewind, half: Sequence[Effect]) -> None:
+        """Stay at the applied state, and save that; `half`: effects of which parts may be in the store."""
+        store = self._store
+        if half:
+            undo_half(store, half)
+        branch = KeptBranch(fork=rewind.index, epoch=rewind.epoch, store=store.name)
+        save_branch(self._data_dir, branch)
+        self._health.branch = branch
+        log.error("branch_kept", fork=rewind.index, applied=store.applied.index, epoch=rewind.epoch)
 
     def take_up(self) -> None:
         """Put undone entries back into the backlog, if they are of the current log.

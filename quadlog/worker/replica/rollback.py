@@ -203,6 +203,14 @@ class _RollbackBatch:
         return any(net.quads.get(signature.quad_line(quad), True) for quad in self.store.quads_in(graph))
 
 
+def undo_half(store: QuadStore, half: Sequence[Effect]) -> None:
+    """Undo effects that are not applied, but of which parts may be in the store; they are given oldest first."""
+    batch = _RollbackBatch(store)
+    for effect in reversed(half):
+        batch.add(effect)
+    batch.commit(store.applied)
+
+
 def go_back(
     store: QuadStore, past: AppliedHistory, rewind: Rewind, *, behind: int, half: Sequence[Effect]
 ) -> None:
@@ -220,11 +228,11 @@ def go_back(
 
     """
     applied, batch = store.applied, _RollbackBatch(store)
+    if applied.index <= rewind.index:
+        undo_half(store, half)
+        return
     for effect in reversed(half):
         batch.add(effect)
-    if applied.index <= rewind.index:
-        batch.commit(applied)
-        return
     for entry, effect, before in past.steps(applied):
         batch.add(effect)
         batch.controls += [past.control(change.name, before) for change in changes_of([(entry, effect)])]

@@ -7,7 +7,6 @@ the seed's files by hard links.  The seed is kept: a worker that is rebuilt begi
 
 from __future__ import annotations
 
-import os
 import shutil
 import threading
 from itertools import count
@@ -19,6 +18,7 @@ from quadlog.core.effects.signature import EMPTY
 from quadlog.errors import NotEmpty, SetupError, Unavailable
 from quadlog.quadstore.applied import Applied
 from quadlog.quadstore.quaddir import FILES as STORE_FILES
+from quadlog.quadstore.quaddir import link_tables
 from quadlog.quadstore.quadstore import QuadStore
 from quadlog.snapshots.store_archive import FILES, ArchiveExtractor, ArchiveManifest, copy_files, label_of
 from quadlog.worker.repair.mender import QUADS, put_aside
@@ -193,7 +193,7 @@ class Seedbed:
             return
         sown = self.data_dir / _SOWN
         shutil.rmtree(sown, ignore_errors=True)
-        _link(place / FILES, sown / STORE_FILES)
+        link_tables(place / FILES, sown / STORE_FILES)
         QuadStore.adopt(sown, Applied(signature=int(label.signature, 16), quads=label.quads))
         (place / _TAKEN).touch()
         put_aside(self.data_dir)
@@ -249,13 +249,3 @@ def _is_intact(place: Path, label: ArchiveManifest) -> bool:
     except OSError:
         return False
     return found == label
-
-
-def _link(source: Path, target: Path) -> None:
-    """Copy RocksDB's files: tables are shared, because they are never written again; the rest is small."""
-    target.mkdir(parents=True)
-    for file in source.iterdir():
-        if file.suffix == ".sst":
-            os.link(file, target / file.name)
-        else:
-            shutil.copyfile(file, target / file.name)

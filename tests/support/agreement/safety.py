@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from tests.support.agreement.cluster import Logged, Member
     from tests.support.agreement.witnesses import Homes
 
+TX = TransactionKind.TX
+
 
 class Safety:
     """One order in a view; what a majority agreed stays where it is; nothing said that is not kept."""
@@ -61,9 +63,17 @@ class Safety:
         log, queue = member.disk.log, member.core.queue
         self._check_added(member, save.entries)
         self._added[member.name] = 0
-        for one in lost:
-            is_kept = one.pair.id in queue or one.pair.id in member.disk.ids
-            assert is_kept or one.transaction.kind is not TransactionKind.TX, f"{member.name} gave up {one}"
+        ended = {} if save.adopted is None else save.adopted.ended
+        for index, one in enumerate(lost, 1 if save.adopted is None else save.adopted.kept + 1):
+            is_kept, is_tx = (
+                one.pair.id in queue or one.pair.id in member.disk.ids,
+                one.transaction.kind is TX,
+            )
+            assert is_kept or not is_tx, f"{member.name} gave up {one}"
+            assert is_kept or ended[one.pair.id] == index, f"{one} ended at {member.name}, which says nothing"
+            assert not is_tx or one.pair.id not in ended, (
+                f"{one} waits again, and {member.name} says that it ended"
+            )
         assert len(log) == len(member.disk.ids), f"{member.name} has something twice"
         for entry in save.entries:
             point = self._order.setdefault((entry.view.id, entry.index), entry.point)

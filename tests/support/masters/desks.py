@@ -92,8 +92,14 @@ def agree(log: Log, pending_requests: PendingRequests, payload: Payload) -> Entr
     return entry
 
 
-def give_way(log: Log, kept: int, theirs: list[Payload], waiting: list[Payload]) -> list[Entry]:
-    """Another log behind an entry; what waits again is saved with it.  Its entries."""
+def give_way(
+    log: Log,
+    kept: int,
+    theirs: list[Payload],
+    waiting: list[Payload],
+    ended: dict[bytes, int] | None = None,
+) -> list[Entry]:
+    """Another log behind an entry; what waits again, and what has ended, is saved with it.  Its entries."""
     store = log.store
     before = store.entry(kept)
     fork = LogPosition(kept, before[0] if before else GENESIS)
@@ -118,7 +124,7 @@ def give_way(log: Log, kept: int, theirs: list[Payload], waiting: list[Payload])
     store.save(
         Save(
             counter=1000, sequence=1000, standing=HardState(view=first_view({"m1": "dc1"})),
-            adopted=Adopted(branch, branch.last), acquired=tuple(p.transaction for p in waiting),
+            adopted=Adopted(branch, branch.last, ended or {}), acquired=tuple(p.transaction for p in waiting),
             enqueued=(), dequeued=(), entries=(), released=(),
         ),
         payloads=log.payloads,

@@ -26,6 +26,7 @@ from quadlog.master.log.duplicate_node import DuplicateNodeDetector
 from quadlog.master.log.joining import Joining
 from quadlog.master.log.log_publisher import LogPublisher
 from quadlog.master.node.dispatcher import TopicRoles
+from quadlog.master.node.fork_requests import ForkRequests
 from quadlog.master.node.inbox import Inbox
 from quadlog.master.node.leader_tasks import LeaderTasks
 from quadlog.master.node.node import Node, Parts
@@ -176,6 +177,7 @@ def lone_node(
                 say=lambda *_: None,
                 chain_at=lambda _: None,
             ),
+            fork_requests=ForkRequests(worker_registry, lambda *_: None),
             monitor=TopicMonitor("", Topics("main", "dc1")),
             shared_settings=SharedSettings(master, agreement.settings, ()),
             topics=Topics("main", "dc1"),

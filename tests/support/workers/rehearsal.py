@@ -18,6 +18,8 @@ from quadlog.settings import WorkerSettings
 from quadlog.topics import Topics
 from quadlog.worker.evaluate.publish_health import PublishHealth
 from quadlog.worker.reads.feed import Feed
+from quadlog.worker.repair.health import Health
+from quadlog.worker.repair.kept_branch import saved_branch
 from quadlog.worker.replica.evaluator_term import EvaluateRequest
 from quadlog.worker.replica.host import Host, Publishers
 from quadlog.worker.replica.replica import Replica
@@ -154,6 +156,7 @@ class Worker:
                 agreed_end=lambda: len(self.log.records[TOPICS.agreed]),
                 lacks=self._lacks,
             ),
+            health=Health(branch=saved_branch(path, self.store.name)),
         )
         self._read = self.replica.offsets()
 

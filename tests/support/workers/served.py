@@ -21,6 +21,7 @@ from quadlog.worker.evaluate.dry_runs import DryRuns
 from quadlog.worker.reads.process_pool import ReadingProcessPool
 from quadlog.worker.reads.reads import Reads
 from quadlog.worker.reads.scheduler import Scheduler
+from quadlog.worker.repair.fork_backups import ForkBackups
 from quadlog.worker.repair.mender import Mender
 from quadlog.worker.seeds.seed_door import SeedDoor
 from quadlog.worker.seeds.seedbed import Seedbed
@@ -148,6 +149,7 @@ async def served(
                 limits,
                 seeds=SeedDoor(Seedbed(path, worker.store, worker.replica.health, lambda: None)),
                 donor=Donor(worker.store, path / "copies-out", bandwidth=inf),
+                forks=ForkBackups(path, worker.store, lambda: None),
             ),
         )
         here.beside = beside

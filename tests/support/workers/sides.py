@@ -88,7 +88,15 @@ def write_handover(log: Log, epoch: int = EPOCH_2) -> EvaluateRequest:
     return EvaluateRequest(home.term, epoch=epoch)
 
 
-def write_rewind(ours: Log, theirs: Log, index: int, *, epoch: int = EPOCH_2, cut: int | None = None) -> None:
+def write_rewind(
+    ours: Log,
+    theirs: Log,
+    index: int,
+    *,
+    epoch: int = EPOCH_2,
+    cut: int | None = None,
+    kept_at: int | None = None,
+) -> None:
     """And of effects: copies of the other side's behind the one that stays."""
     records = theirs.records[TOPICS.effects]
     consumer, at = EffectsConsumer(index=0, signature=bytes(32), term=GENESIS, attempt=0), 0
@@ -96,7 +104,9 @@ def write_rewind(ours: Log, theirs: Log, index: int, *, epoch: int = EPOCH_2, cu
         consumer.on_record(records[at])
         at += 1
     cut = epoch if cut is None else cut
-    rewind = Rewind(epoch=epoch, index=index, term=consumer.term, attempt=consumer.attempt, cut=cut)
+    rewind = Rewind(
+        epoch=epoch, index=index, term=consumer.term, attempt=consumer.attempt, cut=cut, kept_at=kept_at
+    )
     headers = [(EPOCH, b"%d" % epoch)]
     ours.produce(TOPICS.effects, key=b"rewind", values=[codec.encode_rewind(rewind)], headers=headers)
     for record in records[at:]:
@@ -140,10 +150,10 @@ class Split:
         say(self.ours, self.a, ours)
         say(self.theirs, self.b, theirs)
 
-    def give_way(self, index: int | None = None) -> None:
+    def give_way(self, index: int | None = None, *, kept_at: int | None = None) -> None:
         """Our side does."""
         write_cut(self.ours, self.theirs)
-        write_rewind(self.ours, self.theirs, self.fork if index is None else index)
+        write_rewind(self.ours, self.theirs, self.fork if index is None else index, kept_at=kept_at)
 
     def close(self) -> None:
         self.a.close()

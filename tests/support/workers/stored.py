@@ -169,7 +169,7 @@ class StoredDisk(Disk):
         self.covered["submitted anew"] += len(save.acquired)
         self.retained.truncate(adopted.kept)
         self.held = adopted.kept
-        super().save(replace(save, adopted=Adopted(self.mirror, adopted.last)))
+        super().save(replace(save, adopted=Adopted(self.mirror, adopted.last, adopted.ended)))
         self._dies = self._chance.random() < 0.3
 
     def _check_cut(self, adopted: Adopted, save: Save) -> None:

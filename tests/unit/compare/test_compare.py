@@ -70,7 +70,10 @@ def worker(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            answer(self)
+            if self.path == "/status":
+                self.send_error(404)
+            else:
+                answer(self)
 
         def log_message(self, *_: object) -> None:
             pass

@@ -34,7 +34,7 @@ def doors() -> dict[str, Starlette]:
         ),
         "Muted masters": muted.make_app(anything, anything),
         "Workers": worker.make_app(
-            anything, anything, anything, anything, anything, seeds=anything, donor=anything
+            anything, anything, anything, anything, anything, seeds=anything, donor=anything, forks=anything
         ),
     }
 

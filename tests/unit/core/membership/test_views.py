@@ -83,6 +83,7 @@ def test_who_voted_and_asked_elsewhere_since_follows_what_was_elected(parent: Vi
         HardState(view=OWN, ballot=elected, joining=OTHER),
         settings=SETTINGS,
         near=10,
+        idle=20.0,
         put_off=4,
     )
     members = {"m1": posted("m1", elected), "m2": posted("m2", OTHER)}
@@ -102,7 +103,13 @@ def test_a_home_has_the_effects_of_the_log_if_any_data_centre_has(
     """Who gave way with the last view has not copied them yet when the home that brought them is gone."""
     view = View(epoch=4, members=("m1", "m2", "m3"), home="dc2")
     views = Views(
-        "m1", MASTERS, HardState(view=view, given_up=("m2",)), settings=SETTINGS, near=10, put_off=4
+        "m1",
+        MASTERS,
+        HardState(view=view, given_up=("m2",)),
+        settings=SETTINGS,
+        near=10,
+        idle=20.0,
+        put_off=4,
     )
     views.report(LocalStatus(effects=own))
     members = {"m3": posted("m3", view, effects=other)}
@@ -152,6 +159,7 @@ def _ballot(view: View, witnesses: str, *, gone: str = "", effects: EffectsPosit
         HardState(view=view, given_up=(gone,) if gone else ()),
         settings=SETTINGS,
         near=10,
+        idle=20.0,
         put_off=4,
         witnesses=frozenset(witnesses.split()),
     )
@@ -197,6 +205,7 @@ def test_what_is_proposed_keeps_its_home_while_that_will_do(
         HardState(view=view),
         settings=SETTINGS,
         near=10,
+        idle=20.0,
         put_off=4,
         witnesses=frozenset({"dc3"}),
     )
@@ -238,6 +247,7 @@ def test_a_view_whose_home_takes_no_effects_moves_its_home(
         HardState(view=view),
         settings=SETTINGS,
         near=10,
+        idle=20.0,
         put_off=4,
         witnesses=frozenset(witnesses.split()),
     )
@@ -255,7 +265,7 @@ def test_all_masters_of_a_home_have_to_say_that_it_is_full(*, both: bool) -> Non
     """With its vote each of them counts no more effects there: none may go on as if nothing was."""
     masters = {"m1": "dc1", "m2": "dc1", "m3": "dc2"}
     view = View(epoch=4, members=("m1", "m2", "m3"), home="dc1")
-    views = Views("m1", masters, HardState(view=view), settings=SETTINGS, near=10, put_off=4)
+    views = Views("m1", masters, HardState(view=view), settings=SETTINGS, near=10, idle=20.0, put_off=4)
     views.report(LocalStatus(full=True))
     members = {name: posted(name, view, full=both and name == "m2") for name in view.members}
     views.vote(members, 0, 2.0)
@@ -271,6 +281,7 @@ def test_who_is_let_in_where_it_asked_reads_that_log_on() -> None:
         HardState(view=OWN, ballot=elected, joining=ASKED),
         settings=SETTINGS,
         near=10,
+        idle=20.0,
         put_off=4,
     )
     members = {"m1": posted("m1", elected)}

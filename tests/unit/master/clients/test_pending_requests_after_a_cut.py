@@ -74,6 +74,26 @@ def test_a_control_entry_ends_with_its_branch_and_whoever_waits_is_told(
     )
 
 
+def test_what_ended_with_its_branch_says_so_until_it_is_agreed_elsewhere(
+    log: Log, pending_requests: PendingRequests
+) -> None:
+    """It is no secret that it was agreed: its client was told that it is done."""
+    change, later = payload_of(1, b"a"), payload_of(8, b"y")
+    agree(log, pending_requests, change)
+    entries = give_way(log, 0, [later], [], {change.transaction.id: 1})
+    pending_requests.truncate(0, waits=lambda _: False, dequeued=[])
+    status = pending_requests.state_of(change.transaction.id, queued=False)
+    assert (status.state, status.index) == (TxState.SUPERSEDED, None)
+    assert status.reason is not None
+    assert status.reason.startswith("it was entry 1 of a log that gave way")
+    assert pending_requests.state_of(change.transaction.id, queued=True).state is TxState.PENDING
+    assert pending_requests.state_of(later.transaction.id, queued=False).state is TxState.PENDING
+    log.index, log.chain = 1, entries[-1].chain
+    agree(log, pending_requests, change)
+    pending_requests.complete(decided=2, applied=2)
+    assert pending_requests.state_of(change.transaction.id, queued=False).state is TxState.APPLIED
+
+
 def test_a_rejection_that_is_void_is_told_to_nobody(log: Log, pending_requests: PendingRequests) -> None:
     """Effects went back: the entry is decided anew.  Also before that is saved, and after a restart."""
     payload = payload_of(1, b"a")

@@ -35,7 +35,9 @@ def scene() -> dict[str, Any]:
         ),
         "effects_follower": SimpleNamespace(fork=None, held=EffectsPosition(b"term", 950)),
         "worker_registry": SimpleNamespace(
-            all=lambda: [SimpleNamespace(beat=SimpleNamespace(worker="w", applied=LogPosition(940, b"")))],
+            all=lambda: [
+                SimpleNamespace(beat=SimpleNamespace(worker="w", applied=LogPosition(940, b""), fork=None))
+            ],
             goes_back=lambda _: False,
         ),
     }

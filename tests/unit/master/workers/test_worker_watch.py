@@ -406,3 +406,25 @@ def test_a_worker_that_is_not_heard_is_told_with_its_reason_while_it_serves() ->
     assert "min.insync.replicas" in told["what_to_do"]
     assert [worker.beat.worker for worker in cluster.worker_registry.for_read(cluster.now, 2)] == ["a", "b"]
     assert cluster.run(1, beat("a", 2), beat("b", 2)) == []
+
+
+def test_a_worker_that_keeps_a_branch_takes_no_part_and_is_not_rebuilt() -> None:
+    """Whatever it contradicts: an operator decides."""
+    cluster = Cluster(effect(1), effect(2))
+    kept = replace(beat("a", 2, signature=9), fork=1)
+    found = cluster.run(20, kept, beat("b", 1))
+    assert found == ["worker-diverged a 1", "worker-lagging b 1"]
+    assert cluster.mended == []
+    registry = cluster.worker_registry
+    assert [worker.beat.worker for worker in registry.live(cluster.now)] == ["b"]
+    assert registry.applied() == 1
+    assert registry.odd_one is None
+    [one, _] = registry.all()
+    assert registry.state(one, cluster.now) == "diverged"
+    assert registry.why_not(one, cluster.now, 0).startswith("keeps the branch after entry 1: read that at ")
+    told = cluster.watch.alarms.all()[0].as_json()
+    assert "quadlog worker rebuild a --at MASTER" in told["what_to_do"]
+    cluster.beat(replace(kept, mend="the log is gone"))
+    cluster.alarms()
+    assert cluster.watch.alarms.all()[0].trouble.reason.endswith("it was not rebuilt: the log is gone")
+    assert "worker-diverged a 1" not in cluster.run(1, beat("a", 2, store="second"))

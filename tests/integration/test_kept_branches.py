@@ -1,0 +1,113 @@
+"""A worker whose data centre gave way, where branches are kept: it stays as it is until it is rebuilt."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from quadlog.clock import wall
+from quadlog.worker.repair.mender import empty
+from tests.support.workers.rehearsal import TOPICS, Worker
+from tests.support.workers.sides import Split, say, whole_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LATER_MS = 60_000
+
+
+def test_it_keeps_what_it_had_applied_and_applies_nothing_more(split: Split) -> None:
+    before, applied = whole_of(split.a), split.a.store.applied
+    split.give_way(kept_at=wall() + LATER_MS)
+    split.a.catch_up()
+    assert whole_of(split.a) == before
+    assert split.a.store.applied == applied
+    assert split.a.replica.beat().fork == split.fork
+    assert not split.a.replica.evaluator_term.has_duty
+    say(split.theirs, split.b, ["INSERT DATA { <urn:later> a 1 }"])
+    split.a.close()
+    again = Worker(split.path, split.ours, "a")
+    again.catch_up()
+    assert whole_of(again) == before
+    assert again.replica.beat().fork == split.fork
+
+
+def test_one_that_had_not_applied_any_of_the_branch_goes_with_the_log(split: Split) -> None:
+    lagging = Worker(split.path, split.ours, "lags")
+    lagging.hear(TOPICS.agreed, split.fork)
+    lagging.hear(TOPICS.effects, split.fork + 1)
+    lagging.turn()
+    assert lagging.store.applied.index == split.fork
+    split.give_way(kept_at=wall() + LATER_MS)
+    lagging.catch_up()
+    assert whole_of(lagging) == whole_of(split.b)
+    assert lagging.replica.beat().fork is None
+
+
+def test_one_that_reads_the_branch_only_later_goes_back(split: Split) -> None:
+    """It is new, or was away for so long: nobody was ever shown the branch by it."""
+    split.give_way(kept_at=wall() - LATER_MS)
+    late = Worker(split.path, split.ours, "late")
+    for topic in (TOPICS.agreed, TOPICS.effects):
+        late.hear(topic, split.fork + 3)
+    late.turn()
+    assert late.store.applied.index > split.fork, "it has applied some of the branch"
+    late.catch_up()
+    assert whole_of(late) == whole_of(split.b)
+
+
+@pytest.mark.parametrize("rebuilt", [False, True])
+def test_one_that_begins_with_the_branch_keeps_it_unless_it_was_rebuilt_since(
+    split: Split,
+    rebuilt: bool,  # noqa: FBT001
+) -> None:
+    """A worker that dies on the branch keeps it; one that was rebuilt, and dies while it reads the branch, does not."""
+    before, there = whole_of(split.a), split.path
+    split.a.close()
+    if rebuilt:
+        shutil.copytree(there / "a", there / "quads")
+        empty(there)
+    split.give_way(kept_at=wall() - (LATER_MS if rebuilt else 1))
+    again = Worker(there, split.ours, "a")
+    again.catch_up()
+    assert whole_of(again) == (whole_of(split.b) if rebuilt else before)
+
+
+def test_parts_of_what_it_had_not_applied_are_undone(tmp_path: Path) -> None:
+    """A large effect is applied in pieces; here some of them when the rewind comes."""
+    many = " ".join(f"<urn:{n}> <urn:p> {n} ." for n in range(60_000))
+    split = Split(tmp_path, ["INSERT DATA { <urn:a> a 1 }"], ["INSERT DATA { <urn:b> a 1 }"], [])
+    before = whole_of(split.a)
+    split.a.replica.evaluator_term.retire()
+    other = Worker(tmp_path, split.ours, "other")
+    other.catch_up()
+    split.ours.agree(f"INSERT DATA {{ {many} }}")
+    split.a.take_over()
+    assert split.a.store.applied.index == split.fork + 2
+    other.hear(TOPICS.agreed)
+    other.hear(TOPICS.effects)
+    store = other.store
+    carry_out, count = store._carry_out, iter(range(100))
+
+    def dies_after_one(update: object) -> None:
+        if next(count):
+            raise OSError("killed")
+        carry_out(update)  # type: ignore[arg-type]
+
+    store._carry_out = dies_after_one  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="killed"):
+        other.turn()
+    other.close()
+    again = Worker(tmp_path, split.ours, "other")
+    assert again.store.half_made == split.fork + 2
+    again.hear(TOPICS.agreed)
+    again.hear(TOPICS.effects)
+    split.give_way(kept_at=wall() + LATER_MS)
+    again.hear(TOPICS.agreed)
+    again.hear(TOPICS.effects)
+    again.turn()
+    assert again.replica.beat().fork == split.fork
+    assert again.store.half_made == 0
+    assert {**whole_of(again), "effects": None} == {**before, "effects": None}
