@@ -90,6 +90,20 @@ def test_wrong_values_are_refused_at_the_command_line_and_nothing_is_logged(clus
     assert one.stderr == "UserError: log-max-size is a number of entries, 200 or more, or off, not '7d'\n"
 
 
+def test_a_worker_that_starts_takes_what_is_agreed_for_its_start(cluster: Cluster) -> None:
+    done = quadlog(
+        "config", "set", "min-time-to-consider-full-replication-s", "7", "--at", cluster.masters[1]
+    )
+    assert "min-time-to-consider-full-replication = 7  (entry " in done.stdout
+    cluster.lab.kill("dc3-w1")
+    write(cluster, 1, 3)
+    cluster.lab.start("dc3-w1")
+    cluster.wait_until_equal()
+    log = (cluster.lab.directory / "logs" / "dc3-w1.log").read_text()
+    [chosen] = [line for line in log.splitlines() if "event=catch_up_started" in line]
+    assert "not above 7 s" in chosen
+
+
 def test_a_limit_that_is_set_while_it_runs_shortens_the_log(cluster: Cluster) -> None:
     answer = HTTP.put(f"{cluster.masters[2]}/cluster/settings/log-max-size", json={"value": 200})
     assert (answer.status_code, answer.json()["value"], answer.json()["by"]) == (200, "200", "127.0.0.1")

@@ -10,7 +10,7 @@ from quadlog.errors import Unavailable
 from quadlog.quadstore.quadstore import QuadStore
 from quadlog.worker.repair.fork_backups import FORKS, KEPT, ForkBackups
 from tests.support.workers.rehearsal import Log, Worker
-from tests.support.workers.sides import Split, whole_of
+from tests.support.workers.sides import COMMON, OURS, THEIRS, Split, say, whole_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,14 +109,15 @@ def test_one_for_each_view_and_the_newest_stay(tmp_path: Path) -> None:
     assert [one.is_used for one in forks.kept()] == [False, False]
 
 
-def test_one_that_has_undone_its_branch_has_gone_back(split: Split) -> None:
+def test_one_that_has_undone_its_branch_has_gone_back(tmp_path: Path) -> None:
     """By the rewind: its state is that of the log."""
-    ended = Ended()
-    forks = ForkBackups(split.path, split.a.store, ended)
-    forks.make(1, most=99)
+    split, ended = Split(tmp_path, COMMON, [], THEIRS), Ended()
+    forks = ForkBackups(tmp_path, split.a.store, ended)
+    forks.make(1, most=split.fork)
+    say(split.ours, split.a, OURS)
     split.give_way()
     split.a.catch_up()
-    assert split.a.store.applied.rewound > 1
+    assert split.a.store.applied.index > split.fork
     assert forks.go_back(9) is None
     assert [one.is_used for one in forks.kept()] == [True]
     assert ended.asked == 0

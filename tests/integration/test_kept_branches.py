@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.clock import wall
+from quadlog.worker.repair.kept_branch import KeptBranch, saved_branch
 from quadlog.worker.repair.mender import empty
 from tests.support.workers.rehearsal import TOPICS, Worker
-from tests.support.workers.sides import Split, say, whole_of
+from tests.support.workers.sides import EPOCH_2, Split, say, whole_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +26,10 @@ def test_it_keeps_what_it_had_applied_and_applies_nothing_more(split: Split) -> 
     assert whole_of(split.a) == before
     assert split.a.store.applied == applied
     assert split.a.replica.beat().fork == split.fork
-    assert not split.a.replica.evaluator_term.has_duty
+    assert split.a.replica.full() == {TOPICS.agreed, TOPICS.effects}, "it reads no more"
+    kept = KeptBranch(fork=split.fork, epoch=EPOCH_2, store=split.a.store.name)
+    assert saved_branch(split.path, split.a.store.name) == kept
+    assert saved_branch(split.path, "another one") is None
     say(split.theirs, split.b, ["INSERT DATA { <urn:later> a 1 }"])
     split.a.close()
     again = Worker(split.path, split.ours, "a")

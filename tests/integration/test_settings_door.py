@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.core.cluster_settings import ClusterSettings, parsed
+from quadlog.core.cluster_settings import ClusterSettings, canonical, parsed
 from quadlog.core.model import AgreedSetting, HardState, first_view
 from quadlog.errors import SetupError, UserError
 from quadlog.settings import MasterSettings
@@ -96,7 +96,7 @@ def test_right_values_count_in_a_file(tmp_path: Path, name: str, text: str, writ
     file.write_text(f'{base}{name.lower()} = "{text}"\n')
     settings = MasterSettings.load(file, {})
     assert settings.cluster == ClusterSettings().changed(name, text)
-    assert settings.cluster.text(name.lower().removeprefix("tx-")) == written
+    assert settings.cluster.text(canonical(name)) == written
 
 
 @pytest.mark.parametrize(

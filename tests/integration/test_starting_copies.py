@@ -24,6 +24,7 @@ from quadlog.worker.catchup.catch_up import CatchUp
 from quadlog.worker.catchup.partial_copy import COMING, PartialCopy
 from quadlog.worker.catchup.restoring import Restoring
 from quadlog.worker.catchup.store_transfer import StoreTransfer
+from quadlog.worker.repair.kept_branch import KeptBranch, save_branch
 from quadlog.worker.repair.mender import QUADS
 from quadlog.worker.replica import out_of_log
 from quadlog.worker.replica.out_of_log import KnownHoles
@@ -55,6 +56,7 @@ class Starting:
         self.monkeypatch.setattr(catch_up, "AGAIN_S", 0.0)
         self.monkeypatch.setattr(CatchUp, "_look_for_the_newest", lambda _: self.newest)
         self.monkeypatch.setattr(CatchUp, "_compact", _refused)
+        self.monkeypatch.setattr(catch_up, "with_agreed", lambda settings, _: settings)  # no master is there
         beginnings = self.beginnings
 
         def beginning_of(_: str, topic: str, **__: float) -> int:
@@ -108,6 +110,20 @@ def test_the_chooser_takes_a_copy_where_that_is_faster(
         )
         assert starting.run(**HURRIED) == (7, []), "nothing is missing"
         assert (giver.made, giver.asked) == (1, [0])
+
+
+def test_a_store_that_keeps_a_branch_stays_as_it_is(
+    starting: Starting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until it is rebuilt: a copy, which is nearer to the log, would be the end of the branch."""
+    store = filled(tmp_path / "store", 500)
+    opened = starting.taker.opened()
+    save_branch(starting.taker.directory, KeptBranch(fork=1, epoch=2, store=opened.name))
+    opened.close()
+    with giving(store, tmp_path / "out") as giver:
+        given_by(monkeypatch, giver.url)
+        assert starting.run(catch_up="full") == (3, [])
+        assert giver.asked == []
 
 
 def test_who_has_nothing_takes_a_copy_at_once(

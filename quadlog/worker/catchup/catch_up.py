@@ -93,9 +93,6 @@ class CatchUp:
             behind = self.newest - self._store.applied.index
             if behind > 0:
                 self._behind = behind
-                self._settings = settings = with_agreed(self._settings, self._topics)
-                how = Compression(settings.copy_compression)
-                self._rates.speed = speed_of(settings.net_speed_bits_per_sec, how)
                 self._catch_up(behind)
         except StoreDamaged:
             raise
@@ -142,9 +139,11 @@ class CatchUp:
                 self._copy()
 
     def _choose(self, behind: int) -> Choice:
-        settings = self._settings
-        if settings.catch_up != "auto":
-            return Choice(way=CatchUpMethod(settings.catch_up), reason="by the setting catch-up")
+        if self._settings.catch_up != "auto":
+            return Choice(way=CatchUpMethod(self._settings.catch_up), reason="by the setting catch-up")
+        settings = with_agreed(self._settings, self._topics)
+        how = Compression(settings.copy_compression)
+        self._rates.speed = speed_of(settings.net_speed_bits_per_sec, how)
         index = self._store.applied.index
         offer = self._full.offer(self._store.applied)
         return choose(

@@ -10,6 +10,7 @@ import pytest
 from consumers.effects_ledger import EffectsLedger
 from producers.effects import EffectsMirror
 from quadlog import codec
+from quadlog.clock import wall
 from quadlog.codec.envelope import (
     ATTEMPT,
     CHUNKS,
@@ -67,8 +68,11 @@ class Rig:
                 leave=lambda dc: self.asked.append((dc, None)),
                 newest_cut=lambda: 4,
                 settle=lambda: None,
+                keeps_branches=lambda: self.keeps,
             ),
         )
+        self.keeps = False
+        """Whether workers keep what they applied of a branch."""
         self.duty = Duty(
             dc=dc, view=VIEW, dcs=MASTERS.values(), agreed=FIRST, ledger=self.ledger,
             worker_registry=WorkerRegistry(timeout_ms=1000),
@@ -434,6 +438,22 @@ def test_what_another_program_wrote_does_not_tell_what_follows_a_rewind() -> Non
     rig.hear("dc2", effect(22, 4, dc="dc2", epoch=2, attempt=3))
     assert codec.decode(rig.topic[0].value) == Rewind(epoch=5, index=3, term=VIEW.id, attempt=3, cut=4)
     assert rig.copied == [22]
+
+
+@pytest.mark.parametrize("home", ["dc1", "dc2"])
+def test_a_rewind_says_when_it_was_written_where_branches_are_kept(home: str) -> None:
+    """Copied from another home, or written by this one."""
+    rig = Rig("dc1", index=6)
+    rig.keeps, before = True, wall()
+    view = View(epoch=5, members=("m1", "m2", "m3"), parent=LATER.id, home=home)
+    rig.look(view, fork=3 if home == "dc1" else None)
+    if home == "dc2":
+        rig.found(20, fork=3)
+        rig.hear("dc2", effect(20, 4, dc="dc2", epoch=2, attempt=3))
+    rewind = codec.decode(rig.topic[0].value)
+    assert isinstance(rewind, Rewind)
+    assert rewind.kept_at is not None
+    assert before <= rewind.kept_at <= wall()
 
 
 def test_in_a_topic_that_was_made_anew_the_place_is_looked_for_again() -> None:

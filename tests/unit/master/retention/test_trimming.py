@@ -54,6 +54,16 @@ def test_what_there_is(held: int, settled: int) -> None:
     )
 
 
+def test_a_worker_that_keeps_a_branch_needs_none_of_the_log() -> None:
+    parts = scene()
+    beat = parts["worker_registry"].all()[0].beat
+    beat.fork = 900
+    parts["worker_registry"].all = lambda: [SimpleNamespace(beat=beat)]
+    found = stock_of(**parts, held=1000)
+    assert found is not None
+    assert found.needs == Needs({}, {"m1": 950, "m2": 920, "what may be cut": 900})
+
+
 @pytest.mark.parametrize(
     ("part", "name", "value"),
     [
