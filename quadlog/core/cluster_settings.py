@@ -234,14 +234,14 @@ def _one_of(kinds: type[StrEnum]) -> Callable[[str], StrEnum]:
 def _seconds(text: str) -> float:
     if text.lower() in {OFF, "inf"}:
         return inf
-    seconds = float(text) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) else 0.0
+    seconds = float(text) if re.fullmatch(NUMBER, text) else 0.0
     if not seconds:
         raise ValueError("a number of seconds above 0, or off")
     return seconds
 
 
 def _number(text: str, *, zero: bool) -> float:
-    number = float(text) if re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,4})?", text) else -1.0
+    number = float(text) if re.fullmatch(NUMBER, text) else -1.0
     if number < 0 or (not number and not zero):
         raise ValueError("a number, 0 or more" if zero else "a number above 0")
     return number
@@ -259,10 +259,10 @@ def _count(text: str) -> int | None:
 def _duration(text: str) -> float | None:
     if text.lower() == OFF:
         return None
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smhd])", text)
+    found = re.fullmatch(r"([0-9]{1,7}(?:\.[0-9]{1,3})?)([smhd])", text)
     if found is None or float(found[1]) <= 0:
         raise ValueError("a duration with a unit, as 7d, 12h, 30m or 45s, or off")
-    return float(found[1]) * UNITS[found[2]]
+    return round(float(found[1]) * UNITS[found[2]], 3)
 
 
 def _written(number: float | None) -> str:
@@ -277,6 +277,8 @@ def _written_duration(seconds: float | None) -> str:
     return f"{seconds / UNITS[unit]:.15g}{unit}"
 
 
+NUMBER: Final = r"[0-9]{1,12}(\.[0-9]{1,3})?"
+"""Numbers that have the same value when they were written and are read again: of 15 digits."""
 LEAST_ENTRIES: Final = 200
 """Minimum of `log-max-size`."""
 UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

@@ -266,7 +266,8 @@ class RejoinReport(NamedTuple):
     gave_way: int
     """Number of its own entries after that."""
     ended: int
-    """Number of these that have ended; the others, updates, wait again or were in the other log, too."""
+    """Number of these that have ended, changes of controls, settings and peers.  Updates wait again, or were in the
+    other log, too."""
 
 
 class Ask(NamedTuple):

@@ -35,6 +35,7 @@ from quadlog.worker.repair.kept_branch import saved_branch
 from quadlog.worker.repair.mender import GIVEN, QUADS, SCRUB, Mender, empty, set_damaged_aside, tidy
 from quadlog.worker.repair.scrub import Scrubber
 from quadlog.worker.replica.host import Host, Publishers
+from quadlog.worker.replica.out_of_log import missing_after
 from quadlog.worker.replica.rates import RatesFile, StartMeter
 from quadlog.worker.replica.replica import Replica
 from quadlog.worker.replica.source_topics import SourceTopics
@@ -104,7 +105,12 @@ class WorkerProcess:
             share=settings.scrub_share,
         )
 
-        self._forks: Final = ForkBackups(settings.data_dir, self._store, self._server.leave)
+        self._forks: Final = ForkBackups(
+            settings.data_dir,
+            self._store,
+            self._server.leave,
+            lacks=lambda applied: missing_after(settings, self._topics, applied, timeout=SOON_S),
+        )
         self._store.damage.doubt = self._scrubber.soon
 
     def _make_replica(self) -> Replica:
@@ -166,6 +172,7 @@ class WorkerProcess:
             donor=Donor(
                 self._store,
                 settings.data_dir / GIVEN,
+                health=self._health,
                 fed_from=self._fed.fed_from,
                 bandwidth=settings.copy_bandwidth,
                 window=settings.copy_window,

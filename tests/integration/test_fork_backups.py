@@ -13,7 +13,10 @@ from tests.support.workers.rehearsal import Log, Worker
 from tests.support.workers.sides import COMMON, OURS, THEIRS, Split, say, whole_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from quadlog.quadstore.applied import Applied
 
 
 class Ended:
@@ -38,16 +41,22 @@ def does(worker: Worker, *texts: str) -> None:
         worker.catch_up()
 
 
+ONE, TWO, THREE = ("01" * 32, "02" * 32, "03" * 32)
+"""Ids of views."""
+
+
 def test_it_goes_back_and_applies_the_same_log_again(tmp_path: Path) -> None:
     log = Log()
     worker = worker_in(tmp_path, log)
     does(worker, "<urn:a> a 1", "<urn:b> a 1")
     ended = Ended()
     forks = ForkBackups(tmp_path, worker.store, ended)
-    assert forks.make(4, most=2)
+    assert forks.make(ONE, 4, most=2)
+    assert forks.confirm(ONE)
     does(worker, "<urn:c> a 1", "<urn:d> a 1")
     after, name = whole_of(worker), worker.store.name
-    assert forks.go_back(5) is not None
+    assert forks.end(goes_back=True) is not None
+    assert forks.end(goes_back=True) is not None, "a request that is repeated has the same answer"
     assert ended.asked == 1
     worker.close()
     forks.put_back()
@@ -58,8 +67,22 @@ def test_it_goes_back_and_applies_the_same_log_again(tmp_path: Path) -> None:
     assert whole_of(again) == after
     forks = ForkBackups(tmp_path, again.store, ended)
     assert [(one.name, one.is_used) for one in forks.kept()] == [("fork-4-2", True)]
-    assert forks.go_back(6) is None, "it was there already"
+    assert forks.end(goes_back=True) is None, "it was there already"
     assert ended.asked == 1
+
+
+def test_one_that_dies_on_the_way_goes_back_when_it_is_asked_again(tmp_path: Path) -> None:
+    log = Log()
+    worker = worker_in(tmp_path, log)
+    does(worker, "<urn:a> a 1")
+    forks = ForkBackups(tmp_path, worker.store, Ended())
+    forks.make(ONE, 4, most=1)
+    forks.confirm(ONE)
+    does(worker, "<urn:b> a 1")
+    assert forks.end(goes_back=True)
+    worker.close()  # and the process is killed
+    again = Worker(tmp_path, log, "quads")
+    assert ForkBackups(tmp_path, again.store, Ended()).end(goes_back=True)
 
 
 def test_a_backup_stays_what_it_is_whatever_becomes_of_the_store(tmp_path: Path) -> None:
@@ -67,8 +90,7 @@ def test_a_backup_stays_what_it_is_whatever_becomes_of_the_store(tmp_path: Path)
     worker = worker_in(tmp_path, log)
     does(worker, "<urn:a> a 1")
     forks = ForkBackups(tmp_path, worker.store, Ended())
-    forks.make(4, most=1)
-    forks.go_back(5)
+    forks.make(ONE, 4, most=1)
     does(worker, *(f"<urn:{n}> a {n}" for n in range(50)))
     worker.close()
     for _ in range(2):  # it stays, and can be used once more by hand
@@ -86,38 +108,106 @@ def test_nothing_of_a_branch_is_in_it(tmp_path: Path) -> None:
     does(worker, "<urn:a> a 1", "<urn:b> a 1")
     forks = ForkBackups(tmp_path, worker.store, Ended())
     with pytest.raises(Unavailable, match="effect 2 is applied, which may be of a branch"):
-        forks.make(4, most=1)
+        forks.make(ONE, 4, most=1)
     assert forks.kept() == []
+    forks.make(ONE, 4, most=2)
+    forks.confirm(ONE)
+    does(worker, "<urn:c> a 1")
+    assert not forks.make(ONE, 4, most=3), "that view is over: a late request replaces nothing"
 
 
 def test_one_for_each_view_and_the_newest_stay(tmp_path: Path) -> None:
     worker = worker_in(tmp_path, Log())
+    forks = ForkBackups(tmp_path, worker.store, Ended())
+    does(worker, "<urn:a> a 1")
+    assert forks.make(ONE, 1, most=9)
+    assert not forks.make(ONE, 1, most=9), "it is there"
+    does(worker, "<urn:b> a 1")
+    assert forks.make(ONE, 1, most=9)
+    assert [one.name for one in forks.kept()] == ["fork-1-2"]
+    for epoch, view in ((3, TWO), (5, THREE)):
+        does(worker, f"<urn:{epoch}> a 1")
+        assert forks.make(view, epoch, most=9)
+    assert [one.name for one in forks.kept()] == ["fork-3-3", "fork-5-4"][-KEPT:]
+    assert sorted(path.name for path in (tmp_path / FORKS).iterdir()) == ["fork-3-3", "fork-5-4"]
+
+
+@pytest.mark.parametrize("is_split", [False, True])
+def test_only_what_a_split_followed_on_is_gone_back_to(tmp_path: Path, is_split: bool) -> None:  # noqa: FBT001
+    """A member that was silent for some rounds, and was heard again, leaves a backup that nobody needs."""
+    worker = worker_in(tmp_path, Log())
     ended = Ended()
     forks = ForkBackups(tmp_path, worker.store, ended)
     does(worker, "<urn:a> a 1")
-    assert forks.make(1, most=9)
-    assert not forks.make(1, most=9), "it is there"
+    forks.make(ONE, 1, most=9)
+    assert forks.confirm(ONE if is_split else TWO) == is_split
     does(worker, "<urn:b> a 1")
-    assert forks.make(1, most=9)
-    assert [one.name for one in forks.kept()] == ["fork-1-2"]
-    for epoch in (3, 5):
+    assert (forks.end(goes_back=True) is not None) == is_split
+    assert ended.asked == is_split
+
+
+def test_of_two_splits_one_after_the_other_the_first_one_counts(tmp_path: Path) -> None:
+    """All were together before it; what followed is done again in any case."""
+    worker = worker_in(tmp_path, Log())
+    forks = ForkBackups(tmp_path, worker.store, Ended())
+    for epoch, view in ((1, ONE), (3, TWO)):
         does(worker, f"<urn:{epoch}> a 1")
-        assert forks.make(epoch, most=9)
-    assert [one.name for one in forks.kept()] == ["fork-3-3", "fork-5-4"][-KEPT:]
-    assert sorted(path.name for path in (tmp_path / FORKS).iterdir()) == ["fork-3-3", "fork-5-4"]
-    assert forks.go_back(3) is None, "there is none from before that view"
-    assert [one.is_used for one in forks.kept()] == [False, False]
+        forks.make(view, epoch, most=9)
+        forks.confirm(view)
+    does(worker, "<urn:a> a 1")
+    found = forks.end(goes_back=True)
+    assert found is not None
+    assert found.name == "fork-1-1"
+    assert [one.is_used for one in forks.kept()] == [False, True], "the first one once it is there"
+
+
+def test_with_smart_it_stays_where_it_is_also_if_simple_is_set_later(tmp_path: Path) -> None:
+    worker = worker_in(tmp_path, Log())
+    ended = Ended()
+    forks = ForkBackups(tmp_path, worker.store, ended)
+    does(worker, "<urn:a> a 1")
+    forks.make(ONE, 1, most=9)
+    forks.confirm(ONE)
+    does(worker, "<urn:b> a 1")
+    assert forks.end(goes_back=False) is None
+    assert forks.end(goes_back=True) is None
+    assert ended.asked == 0
+
+
+def lacks_records(_: Applied) -> str:
+    return "main.dc1.effects begins at offset 7"
+
+
+def cannot_say(_: Applied) -> str:
+    raise Unavailable("no broker answers")
+
+
+@pytest.mark.parametrize("lacks", [lacks_records, cannot_say])
+def test_one_that_the_log_does_not_reach_back_to_is_no_way_back(
+    tmp_path: Path, lacks: Callable[[Applied], str]
+) -> None:
+    """The store that is served may be the last one of its data centre."""
+    worker = worker_in(tmp_path, Log())
+    ended = Ended()
+    forks = ForkBackups(tmp_path, worker.store, ended, lacks=lacks)
+    does(worker, "<urn:a> a 1")
+    forks.make(ONE, 1, most=9)
+    forks.confirm(ONE)
+    does(worker, "<urn:b> a 1")
+    assert forks.end(goes_back=True) is None
+    assert ended.asked == 0
 
 
 def test_one_that_has_undone_its_branch_has_gone_back(tmp_path: Path) -> None:
     """By the rewind: its state is that of the log."""
     split, ended = Split(tmp_path, COMMON, [], THEIRS), Ended()
     forks = ForkBackups(tmp_path, split.a.store, ended)
-    forks.make(1, most=split.fork)
+    forks.make(ONE, 1, most=split.fork)
+    forks.confirm(ONE)
     say(split.ours, split.a, OURS)
     split.give_way()
     split.a.catch_up()
     assert split.a.store.applied.index > split.fork
-    assert forks.go_back(9) is None
+    assert forks.end(goes_back=True) is None
     assert [one.is_used for one in forks.kept()] == [True]
     assert ended.asked == 0

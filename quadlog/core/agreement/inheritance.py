@@ -58,7 +58,7 @@ class RebasedQueue(NamedTuple):
     released: list[tuple[bytes, bytes]]
     """Keys of payloads that no master will need again."""
     ended: dict[bytes, int]
-    """Ids of control entries that only its own side had agreed on, with the indexes that they had."""
+    """Ids of CONFIG entries that only its own side had agreed on, with the indexes that they had."""
 
 
 def rebased_queue(
@@ -101,7 +101,7 @@ def rebased_queue(
         ended={
             transaction.id: index
             for index, transaction in enumerate(given_way, min(branch.fork.index, last.index) + 1)
-            if transaction.kind is not TransactionKind.TX
+            if transaction.kind is TransactionKind.CONFIG
             and transaction.id not in logged
             and transaction.id not in known
         },

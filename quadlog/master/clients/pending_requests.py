@@ -26,7 +26,7 @@ ENDED: Final = (
 
 SUPERSEDED: Final = (
     "it was entry {index} of a log that gave way to another data centre's, and ended with it; it may still be agreed"
-    " where it was passed on to before. To have it, send it again with another key"
+    " where it was passed on to before. To have it, send it again with the same Idempotency-Key"
 )
 
 

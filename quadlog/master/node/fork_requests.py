@@ -1,4 +1,7 @@
-"""Requests to workers around a split: a backup before it and, under `split-recovery` Simple, the way back to it."""
+"""Requests to workers around a split: a backup before it and, under `split-recovery` Simple, the way back to it.
+
+What a worker has to do is kept by the worker: a master that was started again, or that begins to lead, sends the requests again.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from quadlog.core.cluster_settings import SplitRecovery
 from quadlog.master.clients.split_state import silent_members
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from quadlog.core.agreement.cluster_view import ClusterView
     from quadlog.master.workers.worker_registry import Worker, WorkerRegistry
@@ -23,6 +26,18 @@ LOOK_MS: Final = 250.0
 """Milliseconds between two checks."""
 AGAIN_MS: Final = 1_000.0
 """Milliseconds between two requests to a worker."""
+AWAY_MS: Final = 60_000.0
+"""Milliseconds of silence of a worker that goes back after which the others do not wait for it."""
+
+LOST_MS: Final = 5_000.0
+"""Milliseconds after which a worker that serves as before has not got a request, or cannot answer it."""
+
+BACKUP: Final = "/fork-backup"
+SPLIT: Final = "/fork-backup/split"
+TOGETHER: Final = "/fork-backup/together"
+"""Paths at a worker."""
+
+DONE: Final = frozenset({HTTPStatus.CREATED, HTTPStatus.ACCEPTED, HTTPStatus.NO_CONTENT})
 
 
 @dataclass(slots=True)
@@ -30,11 +45,11 @@ class ForkRequest:
     """A request to a worker."""
 
     path: str
-    epoch: int
-    index: int
-    """Index of the last effect that the worker had applied."""
+    body: Mapping[str, object]
     at: float
     """Steady milliseconds."""
+    index: int
+    """Index of the last effect that the worker had applied."""
     store: str
     """Name of the worker's store."""
     status: int | None = None
@@ -51,69 +66,89 @@ class ForkRequests:
     def __init__(
         self,
         worker_registry: WorkerRegistry,
-        ask: Callable[[Worker, str, dict[str, int], Callable[[int], None]], None],
+        ask: Callable[[Worker, str, Mapping[str, object], Callable[[int], None]], None],
     ) -> None:
         """`ask` sends a worker a request to a path with a body; the function gets the status of the response."""
         self._worker_registry, self._ask = worker_registry, ask
         self._looked_at = float("-inf")
         self._sent: dict[str, ForkRequest] = {}
         """By worker: its last request."""
-        self._was_apart = True
-        """True if workers may have to go back once all are together: after a start this is not known."""
+        self._ended: dict[str, int] = {}
+        """By worker: epoch of the view in which it was told that all are together."""
+        self._away: dict[str, ForkRequest] = {}
+        """By worker: the request by which it goes back now."""
+        self.is_pending = False
+        """True if workers may still need the log from before a split on."""
 
     def tick(self, cluster: ClusterView, moment: float) -> None:
         """Send the requests that are due, for the master that leads; `moment`: steady milliseconds."""
-        recovery = cluster.settings.split_recovery
-        if moment - self._looked_at < LOOK_MS or recovery not in {SplitRecovery.SMART, SplitRecovery.SIMPLE}:
+        if moment - self._looked_at < LOOK_MS:
             return
         self._looked_at = moment
-        if not cluster.is_peer:
+        recovery = cluster.settings.split_recovery
+        if recovery not in {SplitRecovery.SMART, SplitRecovery.SIMPLE} or not cluster.is_peer:
+            self.is_pending = False
             return
-        self._was_apart |= not cluster.is_together
+        view = cluster.view
         if silent_members(cluster, moment):
+            body = {"view": view.id.hex(), "epoch": view.epoch, "most": cluster.last.index}
             for worker in self._worker_registry.live(moment):
-                self._have_backed_up(worker, cluster, moment)
-        elif recovery is SplitRecovery.SIMPLE and cluster.is_together and self._was_apart:
-            self._have_one_go_back(cluster, moment)
+                self._ask_once(worker, BACKUP, body, moment)
+        elif not cluster.is_together:
+            for worker in self._worker_registry.live(moment):
+                self._ask_once(worker, SPLIT, {"view": view.parent.hex()}, moment)
+        else:
+            self._end(cluster, moment, goes_back=recovery is SplitRecovery.SIMPLE)
 
-    def _have_backed_up(self, worker: Worker, cluster: ClusterView, moment: float) -> None:
-        epoch, index = cluster.view.epoch, worker.beat.applied.index
-        sent = self._sent.get(worker.beat.worker)
-        if sent is not None and sent.epoch == epoch and sent.path == BACKUP:
-            is_done = sent.index == index and sent.status in {HTTPStatus.CREATED, HTTPStatus.NO_CONTENT}
-            if is_done or moment - sent.at < AGAIN_MS:
+    def _end(self, cluster: ClusterView, moment: float, *, goes_back: bool) -> None:
+        """Tell the workers that all are together; under Simple one after the other, as they go back."""
+        self._note_answers()
+        self._away = {
+            name: sent for name, sent in self._away.items() if self._is_away(name, sent, cluster, moment)
+        }
+        epoch = cluster.view.epoch
+        live = self._worker_registry.live(moment)
+        left = [worker for worker in live if self._ended.get(worker.beat.worker) != epoch]
+        self.is_pending = goes_back and bool(left or self._away)
+        body = {"goes_back": goes_back, "epoch": epoch}
+        for worker in left:
+            if self._away:
                 return
-        self._send(BACKUP, worker, epoch, moment, {"epoch": epoch, "most": cluster.last.index})
+            before = self._sent.get(worker.beat.worker)
+            sent = self._ask_once(worker, TOGETHER, body, moment)
+            if goes_back and sent is not before:
+                self._away[worker.beat.worker] = sent
 
-    def _have_one_go_back(self, cluster: ClusterView, moment: float) -> None:
-        """Have the next worker go back, once the one before it serves again and has caught up."""
-        workers, epoch = self._worker_registry.all(), cluster.view.epoch
-        for worker in workers:
-            sent = self._sent.get(worker.beat.worker)
-            if sent is None or sent.path != RETURN or sent.epoch != epoch:
-                if self._worker_registry.is_live(worker, moment):
-                    self._send(RETURN, worker, epoch, moment, {"epoch": epoch})
-                return
-            if not self._is_back(worker, sent, moment):
-                if sent.status != HTTPStatus.ACCEPTED and moment - sent.at >= AGAIN_MS:
-                    del self._sent[worker.beat.worker]
-                return
-        self._was_apart = not workers
+    def _note_answers(self) -> None:
+        for name, sent in self._sent.items():
+            if sent.path == TOGETHER and sent.status in DONE:
+                self._ended[name] = int(str(sent.body["epoch"]))
 
-    def _is_back(self, worker: Worker, sent: ForkRequest, moment: float) -> bool:
-        """Return whether a worker has gone back and caught up, or had nothing to go back to."""
-        if sent.status != HTTPStatus.ACCEPTED:
-            return sent.status == HTTPStatus.NO_CONTENT
-        is_other = worker.beat.store != sent.store and self._worker_registry.is_live(worker, moment)
-        return is_other and worker.beat.applied.index >= sent.index
+    def _is_away(self, name: str, sent: ForkRequest, cluster: ClusterView, moment: float) -> bool:
+        """Return whether a worker may be going back, and has not caught up since."""
+        worker = self._worker_registry.known(name)
+        if worker is None or sent.status not in {None, HTTPStatus.ACCEPTED}:
+            return False
+        is_live = self._worker_registry.is_live(worker, moment)
+        if worker.beat.store != sent.store and is_live:
+            return worker.beat.applied.index < min(sent.index, cluster.last.index)
+        patience = AWAY_MS if sent.status else LOST_MS
+        since = sent.at if is_live else max(sent.at, worker.heard_at)
+        if moment - since <= (patience if is_live else AWAY_MS):
+            return True
+        log.warning("fork_return_missing", worker=name)
+        return False
 
-    def _send(self, path: str, worker: Worker, epoch: int, moment: float, body: dict[str, int]) -> None:
+    def _ask_once(self, worker: Worker, path: str, body: Mapping[str, object], moment: float) -> ForkRequest:
+        """Send a request unless it was answered, or sent just now; return the last one."""
         beat = worker.beat
-        sent = ForkRequest(path=path, epoch=epoch, index=beat.applied.index, at=moment, store=beat.store)
+        sent = self._sent.get(beat.worker)
+        is_same = sent is not None and (sent.path, sent.body) == (path, body)
+        if sent is not None and is_same:
+            has_moved = path == BACKUP and sent.index != beat.applied.index
+            if moment - sent.at < AGAIN_MS or (sent.status in DONE and not has_moved):
+                return sent
+        sent = ForkRequest(path=path, body=body, at=moment, index=beat.applied.index, store=beat.store)
         self._sent[beat.worker] = sent
         self._ask(worker, path, body, sent.set_status)
-
-
-BACKUP: Final = "/fork-backup"
-RETURN: Final = "/fork-backup/return"
-"""Paths at a worker."""
+        return sent

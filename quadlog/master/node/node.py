@@ -362,6 +362,8 @@ class Node:
             self._trimming.tick(self._stock, self._checkpoint, moment, lacks_checkpoint=lacks)
 
     def _stock(self) -> Stock | None:
+        if self._fork_requests.is_pending:
+            return None  # workers go back to where the log parted
         return stock_of(
             self.agreement,
             self._effects_follower,

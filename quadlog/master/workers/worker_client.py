@@ -45,7 +45,7 @@ class WorkerClient:
             await self._client.post(f"{worker.beat.url}/rebuild", json=body)
 
     async def ask_about_fork(
-        self, worker: Worker, path: str, body: Mapping[str, int], done: Callable[[int], None]
+        self, worker: Worker, path: str, body: Mapping[str, object], done: Callable[[int], None]
     ) -> None:
         """Send a worker a request that concerns a fork; `done` gets the status of the response, if there is one."""
         with suppress(httpx.HTTPError):

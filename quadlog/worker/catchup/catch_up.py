@@ -30,7 +30,7 @@ from quadlog.worker.catchup.bundle_loader import load_bundle
 from quadlog.worker.catchup.store_transfer import StoreTransfer
 from quadlog.worker.repair.kept_branch import saved_branch
 from quadlog.worker.repair.mender import QUADS
-from quadlog.worker.replica.out_of_log import WAY_OUT, KnownHoles, missing
+from quadlog.worker.replica.out_of_log import WAY_OUT, missing_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -180,10 +180,7 @@ class CatchUp:
 
     def _missing(self) -> str:
         """Describe the records after the store's state that the topics lack; empty: none."""
-        applied, topics = self._store.applied, self._topics
-        places = {topics.effects: applied.effects_offset, topics.agreed: applied.agreed_offset}
-        holes = KnownHoles(self._settings.data_dir)
-        return missing(self._settings.kafka, places, holes, timeout=_LOOK_S)
+        return missing_after(self._settings, self._topics, self._store.applied, timeout=_LOOK_S)
 
     def _tidy(self) -> None:
         for path in (self._bundle, self._bundle.with_name(f"{BUNDLE}.making")):

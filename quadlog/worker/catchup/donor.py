@@ -29,6 +29,7 @@ from quadlog.quadstore.quaddir import FILES, STORE_HERE
 from quadlog.snapshots import chunk_codec
 from quadlog.snapshots.chunk_codec import LEAST_WINDOW, Compression, encode_chunks, prefetch, window_for
 from quadlog.snapshots.store_archive import ArchiveManifest, label_of, pieces_of
+from quadlog.worker.repair.health import Health
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
@@ -108,6 +109,7 @@ class Donor:
         store: QuadStore,
         directory: Path,
         *,
+        health: Health | None = None,
         fed_from: Callable[[], SourceTopicIds | None] = lambda: None,
         bandwidth: float = inf,
         window: int = chunk_codec.WINDOW,
@@ -117,12 +119,14 @@ class Donor:
         Args:
             store: the store that is served.
             directory: directory for copies.
+            health: reports whether the store keeps a branch, of which nobody gets a copy.
             fed_from: returns the topics that the store was fed from; None: they are not known yet.
             bandwidth: bytes/s, at most.
             window: bytes that zstd may look back.
 
         """
         self._store, self._directory, self._fed_from = store, directory, fed_from
+        self._health: Final = health or Health()
         self._bandwidth, self._window = bandwidth, window
         self._lock = threading.Lock()
         self._busy_until, self._turn = 0.0, object()
@@ -145,6 +149,10 @@ class Donor:
             Unavailable: a copy is being given to another worker, or none can be made.
 
         """
+        if self._health.branch is not None:
+            raise Unavailable(
+                "this worker keeps a branch that is not in the log: copy another one; /statements has its quads"
+            )
         if (store := request.headers.get(STORE)) != STORE_HERE:
             raise UserError(
                 f"the store here is of {STORE_HERE}, and the receiver reads {store} ({STORE}): have both of one version"

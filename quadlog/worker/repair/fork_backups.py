@@ -1,12 +1,13 @@
 """Fork backups: a worker's store as it was before a split, under `split-recovery` Smart and Simple.
 
     forks/fork-7-1234/         made in the view of epoch 7, with effects up to index 1234 applied
-        fork.json              epoch, index, time, and whether the worker has gone back to it
+        fork.json              view, applied state, time, and what became of it
         quads/                 the store, by hard links
 
 A master requests one as soon as members of its view are silent: until the view changes nothing is agreed, so
-that the backup holds nothing of a branch.  Under Simple it requests, once all are together again, that the worker
-goes back: its process ends in order, and the next one continues with that store, and reads the log from there on.
+that the backup holds nothing of a branch.  Once a view without some peers has followed, the backup is that of a
+split; otherwise it is never used.  Under Simple the master requests, once all are together again, that the worker goes
+back: its process ends in order, and the next one continues with that store, and reads the log from there on.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ import shutil
 import threading
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from starlette.responses import Response
 
 from quadlog.clock import wall
+from quadlog.codec.envelope import text_moment
 from quadlog.errors import Unavailable, UserError
+from quadlog.quadstore.applied import Applied
 from quadlog.quadstore.quaddir import link_store
 from quadlog.web.http_body import read_query
 from quadlog.worker.repair.mender import QUADS, put_aside
@@ -51,27 +55,51 @@ _RETURNING: Final = "quads.returning"
 class ForkBackup:
     """A store from before a split."""
 
+    view: str
+    """Id of the view in which members were silent, in hex."""
     epoch: int
-    """Epoch of the view in which members were silent."""
-    index: int
-    """Index of the last effect applied."""
+    """Its epoch."""
+    applied: str
+    """Applied state of the store, encoded."""
     at: int
     """When it was made, in milliseconds since 1970."""
+    is_split: bool = False
+    """True if a view without some peers followed."""
     is_used: bool = False
-    """True if the worker has gone back, to this state or another one from before the split."""
+    """True if all are together again, and the worker has gone back if it had to."""
+
+    @property
+    def state(self) -> Applied:
+        """Applied state of the store."""
+        return Applied.decode(self.applied)
 
     @property
     def name(self) -> str:
         """Name of its directory."""
-        return f"fork-{self.epoch}-{self.index}"
+        return f"fork-{self.epoch}-{self.state.index}"
 
 
 class ForkBackups:
-    """Fork backups of one worker, and the handlers of `POST /fork-backup` and `POST /fork-backup/return`."""
+    """Fork backups of one worker, and the handlers of requests of masters that concern them."""
 
-    def __init__(self, data_dir: Path, store: QuadStore, leave: Callable[[], None]) -> None:
-        """`leave` ends the process in order, from any thread."""
-        self._data_dir, self._store, self._leave = data_dir, store, leave
+    def __init__(
+        self,
+        data_dir: Path,
+        store: QuadStore,
+        leave: Callable[[], None],
+        *,
+        lacks: Callable[[Applied], str] = lambda _: "",
+    ) -> None:
+        """Find the backups that are kept.
+
+        Args:
+            data_dir: the worker's data-dir.
+            store: the store that is served.
+            leave: ends the process in order, from any thread.
+            lacks: returns which records after a state the topics do not have any more; empty: none are missing.
+
+        """
+        self._data_dir, self._store, self._leave, self._lacks = data_dir, store, leave, lacks
         self._directory: Final = data_dir / FORKS
         self._lock = threading.Lock()
         self.wanted: ForkBackup | None = None
@@ -85,13 +113,14 @@ class ForkBackups:
         for path in self._directory.glob("fork-*"):
             with suppress(OSError, ValueError, TypeError):
                 found.append(ForkBackup(**json.loads((path / _SAID).read_text())))
-        return sorted(found, key=lambda one: (one.epoch, one.index))
+        return sorted(found, key=attrgetter("at"))
 
-    def make(self, epoch: int, most: int) -> bool:
+    def make(self, view: str, epoch: int, most: int) -> bool:
         """Make a backup for a view, which replaces an earlier one of the same view; return False if that is the same.
 
         Args:
-            epoch: epoch of the view.
+            view: id of the view, in hex.
+            epoch: its epoch.
             most: index of the last entry; the backup holds none after it.
 
         Raises:
@@ -99,46 +128,73 @@ class ForkBackups:
 
         """
         with self._lock:
-            before = [one for one in self.kept() if one.epoch == epoch]
-            if any(one.index == self._store.applied.index for one in before):
+            before = [one for one in self.kept() if one.view == view]
+            if any(one.is_split or one.state.index == self._store.applied.index for one in before):
                 return False
             making = self._directory / _MAKING
             shutil.rmtree(making, ignore_errors=True)
             try:
                 making.mkdir(parents=True)
-                index = self._store.copy(making / QUADS).index
+                applied = self._store.copy(making / QUADS)
             except OSError as error:
                 raise Unavailable(f"no fork backup can be made: {error}") from error
-            if index > most:
-                raise Unavailable(f"effect {index} is applied, which may be of a branch")
-            made = ForkBackup(epoch=epoch, index=index, at=wall())
+            if applied.index > most:
+                raise Unavailable(f"effect {applied.index} is applied, which may be of a branch")
+            made = ForkBackup(view=view, epoch=epoch, applied=applied.encode(), at=wall())
             _save(making, made)
-            making.rename(self._directory / made.name)
-            for old in (*before, *self.kept()[:-KEPT]):
+            for old in before:
                 shutil.rmtree(self._directory / old.name, ignore_errors=True)
-        log.info("fork_backup_made", name=made.name, index=index)
+            making.rename(self._directory / made.name)
+            for old in self.kept()[:-KEPT]:
+                shutil.rmtree(self._directory / old.name, ignore_errors=True)
+        log.info("fork_backup_made", name=made.name, index=applied.index)
         return True
 
-    def go_back(self, epoch: int) -> ForkBackup | None:
-        """Have the next process continue with the store from before the split that a view ended; None: there is none.
+    def confirm(self, view: str) -> bool:
+        """Note that a view without some peers has followed on this one; return whether there is a backup of it."""
+        with self._lock:
+            found = [one for one in self.kept() if one.view == view]
+            for one in found:
+                if not one.is_split:
+                    _save(self._directory / one.name, replace(one, is_split=True))
+        return bool(found)
 
-        A worker that has undone a branch of its side has gone back already.
+    def end(self, *, goes_back: bool) -> ForkBackup | None:
+        """Note that all are together again, and go back if that is required and possible.
+
+        A worker that has undone a branch of its side since has gone back already.
 
         Args:
-            epoch: epoch of the view.
+            goes_back: True if the next process must continue with the store from before the split.
+
+        Returns:
+            the backup with which it continues; None: it stays as it is.
 
         """
         with self._lock:
-            unused = [one for one in self.kept() if not one.is_used and one.epoch < epoch]
-            for one in unused:
-                _save(self._directory / one.name, replace(one, is_used=True))
-            applied = self._store.applied
-            if not unused or applied.rewound > unused[0].epoch or unused[0].index >= applied.index:
-                return None
-            self.wanted = unused[0]
-        log.info("fork_return_started", name=self.wanted.name, applied=applied.index)
+            splits = [one for one in self.kept() if one.is_split and not one.is_used]
+            first = splits[0] if splits and goes_back and self._may_go_back(splits[0]) else None
+            for one in splits:
+                if one != first:
+                    _save(self._directory / one.name, replace(one, is_used=True))
+            if first is None or self.wanted is not None:
+                return first
+            self.wanted = first
+        log.info("fork_return_started", name=first.name, applied=self._store.applied.index)
         self._leave()
-        return self.wanted
+        return first
+
+    def _may_go_back(self, backup: ForkBackup) -> bool:
+        state, applied = backup.state, self._store.applied
+        if applied.rewound > backup.epoch or state.index >= applied.index:
+            return False
+        try:
+            lacking = self._lacks(state)
+        except Unavailable as error:
+            lacking = str(error)
+        if lacking:
+            log.warning("fork_return_refused", name=backup.name, reason=lacking)
+        return not lacking
 
     def put_back(self) -> None:
         """Replace the store, which must not be open, by the wanted backup, which stays.
@@ -146,10 +202,11 @@ class ForkBackups:
         A crash between any two steps leaves one of both stores, or none: then the log is read from its beginning.
         """
         assert self.wanted is not None, "a backup is wanted"
-        source, target = self._directory / self.wanted.name / QUADS, self._data_dir / _RETURNING
-        link_store(source, target)
+        source, target = self._directory / self.wanted.name, self._data_dir / _RETURNING
+        link_store(source / QUADS, target)
         put_aside(self._data_dir)
         target.rename(self._data_dir / QUADS)
+        _save(source, replace(self.wanted, is_used=True))
 
     # --- requests of masters --------------------------------------------------------------------------
 
@@ -160,19 +217,37 @@ class ForkBackups:
             Unavailable: it cannot be made now.
 
         """
-        asked = _numbers_in(await read_query(request), "epoch", "most")
-        is_new = await asyncio.to_thread(self.make, *asked)
+        view, epoch, most = _asked(await read_query(request), view=str, epoch=int, most=int)
+        is_new = await asyncio.to_thread(self.make, view, epoch, most)
         return Response(status_code=201 if is_new else 204)
 
-    async def return_(self, request: Request) -> Response:
-        """Go back: 202, or 204 if there is nothing to go back to."""
-        (epoch,) = _numbers_in(await read_query(request), "epoch")
-        found = await asyncio.to_thread(self.go_back, epoch)
+    async def split(self, request: Request) -> Response:
+        """Note that a split followed: 204, whether there is a backup or not."""
+        (view,) = _asked(await read_query(request), view=str)
+        await asyncio.to_thread(self.confirm, view)
+        return Response(status_code=204)
+
+    async def together(self, request: Request) -> Response:
+        """Go back if that is required: 202, or 204 if the store stays as it is."""
+        (goes_back,) = _asked(await read_query(request), goes_back=bool)
+        found = await asyncio.to_thread(self.end, goes_back=goes_back)
         return Response(status_code=204 if found is None else 202)
 
     def status(self) -> dict[str, Any]:
         """Return the backups as `/status` shows them."""
-        return {"fork_backups": [{"name": one.name, **asdict(one)} for one in self.kept()]}
+        return {
+            "fork_backups": [
+                {
+                    "name": one.name,
+                    "epoch": one.epoch,
+                    "index": one.state.index,
+                    "at": text_moment(one.at),
+                    "is_split": one.is_split,
+                    "is_used": one.is_used,
+                }
+                for one in self.kept()
+            ]
+        }
 
 
 def _save(directory: Path, backup: ForkBackup) -> None:
@@ -181,10 +256,19 @@ def _save(directory: Path, backup: ForkBackup) -> None:
     draft.replace(directory / _SAID)
 
 
-def _numbers_in(body: bytes, *names: str) -> list[int]:
+def _asked(body: bytes, **kinds: type) -> list[Any]:
+    """Return the values of these names in a JSON object.
+
+    Raises:
+        UserError: one is missing, or of another kind.
+
+    """
     try:
         asked = json.loads(body)
-        return [int(asked[name]) for name in names]
-    except (ValueError, TypeError, KeyError, OverflowError) as error:
-        keys = ", ".join(f'"{name}": a number' for name in names)
-        raise UserError(f"the body is {{{keys}}}") from error
+        values = [asked[name] for name in kinds]
+    except (ValueError, TypeError, KeyError):
+        values = []
+    if not values or any(type(value) is not kind for value, kind in zip(values, kinds.values(), strict=True)):
+        keys = ", ".join(f'"{name}": a {kind.__name__}' for name, kind in kinds.items())
+        raise UserError(f"the body is {{{keys}}}")
+    return values

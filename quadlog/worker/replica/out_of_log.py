@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from quadlog.ports import Record
     from quadlog.quadstore.applied import Applied
+    from quadlog.settings import WorkerSettings
     from quadlog.topics import Topics
     from quadlog.worker.replica.backlog import CountedRecords
 
@@ -64,6 +65,12 @@ class KnownHoles:
             said: Any = json.loads(self._path.read_text())
             return [(str(topic), int(first), int(end)) for topic, first, end in said]
         return []
+
+
+def missing_after(settings: WorkerSettings, topics: Topics, applied: Applied, *, timeout: float) -> str:
+    """Describe the records after a state of this worker's store that its topics lack; raises as `missing`."""
+    places = {topics.effects: applied.effects_offset, topics.agreed: applied.agreed_offset}
+    return missing(settings.kafka, places, KnownHoles(settings.data_dir), timeout=timeout)
 
 
 def missing(kafka: str, places: Mapping[str, int], holes: KnownHoles, *, timeout: float) -> str:

@@ -102,11 +102,14 @@ class RewindHandler:
         self.rewound = rewind.epoch
 
     def _keeps(self, rewind: Rewind) -> bool:
-        """Return whether this store had applied later effects when the rewind was written, and keeps them.
+        """Return whether this store had applied effects of a branch when the rewind was written, and keeps them.
 
-        A worker that only reads them now, because it is new, was rebuilt or lagged, goes back like any other.
+        A worker that only reads them now, because it is new or was rebuilt, goes back like any other.  So does one
+        whose entries stay in the log, where only their effects give way: then no newer cut belongs to the rewind.
         """
-        if rewind.kept_at is None or rewind.index >= self._store.applied.index:
+        applied = self._store.applied
+        is_branch = rewind.index < applied.index and rewind.cut > max(applied.cut, applied.epoch)
+        if rewind.kept_at is None or not is_branch:
             return False
         was_there = rewind.kept_at > self._started_at or self._started_from > rewind.index
         return was_there and rewind.kept_at > last_rebuild(self._data_dir)

@@ -70,10 +70,11 @@ class Safety:
                 one.transaction.kind is TX,
             )
             assert is_kept or not is_tx, f"{member.name} gave up {one}"
-            assert is_kept or ended[one.pair.id] == index, f"{one} ended at {member.name}, which says nothing"
-            assert not is_tx or one.pair.id not in ended, (
-                f"{one} waits again, and {member.name} says that it ended"
+            is_config = one.transaction.kind is TransactionKind.CONFIG
+            assert is_kept or not is_config or ended[one.pair.id] == index, (
+                f"{one} ended, which {member.name} hides"
             )
+            assert is_config or one.pair.id not in ended, f"{one} ended, says {member.name}"
         assert len(log) == len(member.disk.ids), f"{member.name} has something twice"
         for entry in save.entries:
             point = self._order.setdefault((entry.view.id, entry.index), entry.point)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import product
 from math import inf
 
 import pytest
@@ -93,3 +95,16 @@ def test_the_newest_entry_counts_and_else_the_file() -> None:
         AgreedSetting("max-peer-lag", "off", 0, 0, ""),
         AgreedSetting("log-max-size", "300", 0, 0, ""),
     )
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_what_is_accepted_is_written_so_that_it_is_read_again(name: str) -> None:
+    """As entries, posts and `quadlog config show` have it; however long it is."""
+    accepted = 0
+    for size, decimals, unit in product(range(1, 20), range(5), ("", "s", "m", "h", "d")):
+        text = "9" * size + ("." + "9" * decimals if decimals else "") + unit
+        with suppress(UserError):
+            settings = ClusterSettings().changed(name, text)
+            assert ClusterSettings().changed(name, settings.text(name)) == settings, text
+            accepted += 1
+    assert accepted >= 7 or name in {"split-recovery", "read-consistency"}
