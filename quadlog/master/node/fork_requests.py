@@ -1,6 +1,7 @@
 """Requests to workers around a split: a backup before it and, under `split-recovery` Simple, the way back to it.
 
-What a worker has to do is kept by the worker: a master that was started again, or that begins to lead, sends the requests again.
+What a worker has to do is kept by the worker: a master that was started again, or that begins to lead, sends the
+requests again.
 """
 
 from __future__ import annotations
