@@ -7,5 +7,10 @@ from typing import Annotated
 
 import typer
 
-CONFIG = typer.Option("--config", help="Settings file (TOML).", exists=True, dir_okay=False)
-Config = Annotated[Path, CONFIG]
+Config = Annotated[Path, typer.Option("--config", help="Settings file (TOML).", exists=True, dir_okay=False)]
+OptionalConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", help="Settings file (TOML).  [default: QUADLOG_… variables]", exists=True, dir_okay=False
+    ),
+]

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from quadlog.cli.options import CONFIG, Config
+from quadlog.cli.options import OptionalConfig  # noqa: TC001 - typer reads the annotation
 from quadlog.lean import starting
 
 
-def master(config: Config) -> None:
+def master(config: OptionalConfig = None) -> None:
     """Run one master until it is told to stop."""
     with starting():
         from quadlog.logs import start_logging  # noqa: PLC0415 - sub-commands import their modules when they run
@@ -26,14 +26,12 @@ def master(config: Config) -> None:
     raise typer.Exit(run(settings))
 
 
-def worker(context: typer.Context, config: Annotated[Path | None, CONFIG] = None) -> None:
+def worker(context: typer.Context, config: OptionalConfig = None) -> None:
     """Run one worker until it is told to stop."""
     if context.invoked_subcommand is not None:
         if config is not None:
             raise typer.BadParameter("--config is for a worker that is run")
         return
-    if config is None:
-        raise typer.BadParameter("Missing option '--config'.")
     with starting():
         from quadlog.logs import start_logging  # noqa: PLC0415
         from quadlog.settings import WorkerSettings  # noqa: PLC0415

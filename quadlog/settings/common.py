@@ -13,10 +13,11 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from quadlog import failpoints
 from quadlog.core.cluster_settings import CLASSIC, parsed
 from quadlog.errors import SetupError, UserError
+from quadlog.settings.environment import PEER, values_in, variable
 from quadlog.settings.units import MIB
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 
 def kebab(name: str) -> str:
@@ -44,7 +45,7 @@ NO_LONGER: Final = {
 """Settings of systems of this kind that have no meaning here, with what replaces them."""
 
 
-def _rename_classic(values: dict[str, Any], path: Path) -> None:
+def _rename_classic(values: dict[str, Any], path: Path | None) -> None:
     """Give settings that have their classic name in a file the name that they have here.
 
     Raises:
@@ -111,34 +112,53 @@ class NodeSettings(BaseSettings):
         return (init_settings,)
 
     @classmethod
-    def load(cls, path: Path, environ: Mapping[str, str] | None = None) -> Self:
+    def load(cls, path: Path | None, environ: Mapping[str, str] | None = None) -> Self:
         """Read `path`, override it by `QUADLOG_…` variables, and validate.
 
+        Args:
+            path: TOML file; None: all settings are variables.
+            environ: the variables; None: those of this process.
+
         Raises:
-            SetupError: names the file, each wrong key and what it should be.
+            SetupError: names the file, each wrong key or variable and what it should be.
 
         """
         try:
-            values: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+            values: dict[str, Any] = {} if path is None else tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:  # missing, not UTF-8, not TOML
             message = f"settings file {path} cannot be read: {error}"
             raise SetupError(message) from error
         environment = os.environ if environ is None else environ
         for name, instead in NO_LONGER.items():
-            if name in values or f"QUADLOG_{name.upper().replace('-', '_')}" in environment:
+            if name in values or variable(name) in environment:
                 message = (
                     f"{name} is no longer supported: {instead}; take it out of {path} and of the environment"
                 )
                 raise SetupError(message)
         _rename_classic(values, path)
-        for name in cls.model_fields:
-            for key in (*(old for old, new in CLASSIC.items() if new == kebab(name)), kebab(name)):
-                value = environment.get(f"QUADLOG_{key.upper().replace('-', '_')}")
-                if value is not None:
-                    values[kebab(name)] = value
+        own = {kebab(name) for name in cls.model_fields} - {PEER}
+        peer = cls.peer_fields()
+        others = {kebab(name) for kind in _kinds(NodeSettings) for name in kind.model_fields} - own - {PEER}
+        given = values_in(environment, own, peer=peer, others=others)
+        for key, fields in given.pop(PEER, {}).items():
+            values.setdefault(PEER, {}).setdefault(key, {}).update(fields)
+        values |= given
         try:
             return cls(**values)
         except ValidationError as error:
             wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-            message = f"settings in {path} (and QUADLOG_… variables) are not usable: {wrong}"
+            where = "QUADLOG_… variables" if path is None else f"{path} (and QUADLOG_… variables)"
+            message = f"settings in {where} are not usable: {wrong}"
             raise SetupError(message) from error
+
+    @classmethod
+    def peer_fields(cls) -> frozenset[str]:
+        """Return the settings of each peer; empty: this process has no peers."""
+        return frozenset()
+
+
+def _kinds(kind: type[NodeSettings]) -> Iterator[type[NodeSettings]]:
+    """Yield the settings of all kinds of processes."""
+    for one in kind.__subclasses__():
+        yield one
+        yield from _kinds(one)

@@ -57,6 +57,11 @@ class MembershipSettings(NodeSettings):
     follow: str = ""
     """For a muted master: the data centre that it copies; unset, the first read-write one by name."""
 
+    @classmethod
+    def peer_fields(cls) -> frozenset[str]:
+        """Return the settings of each peer."""
+        return frozenset(kebab(name) for name in PeerSettings.model_fields)
+
     @property
     def source(self) -> str:
         """The data centre that a muted master copies."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-BEHIND = int(os.environ.get("QUADLOG_BEHIND", "3000"))
+BEHIND = int(os.environ.get("TEST_BEHIND", "3000"))
 """Entries that the joiner lacks; 100,000 take some ten minutes."""
 LAG_S = 3.0
 """`max-peer-lag` here."""

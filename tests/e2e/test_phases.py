@@ -3,7 +3,7 @@
 One lab for all: a data centre is cut off and comes back, and one of the masters dies at one phase after the other
 (`docs/agreement.md` lists them), each time to be started again, while clients write at all of them.
 
-`make test` dies at each phase once; `make soak` has all cases.  `QUADLOG_PHASES=each` has one death in each test.
+`make test` dies at each phase once; `make soak` has all cases.  `TEST_PHASES=each` has one death in each test.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ VISITS = {Failpoint.HALF_BEHIND_CUT: 5, Failpoint.HALF_BEHIND_REWIND: 5}
 
 
 SHORT = (CASES[0], CASES[4])
-EACH = (
-    [case for every in CASES for case in every.each()] if os.environ.get("QUADLOG_PHASES") == "each" else []
-)
+EACH = [case for every in CASES for case in every.each()] if os.environ.get("TEST_PHASES") == "each" else []
 LONG = EACH or [case for case in CASES if case not in SHORT]
 TRIED = [*SHORT, *(pytest.param(case, marks=pytest.mark.soak) for case in LONG)]
 

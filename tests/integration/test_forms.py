@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from quadlog.core.records import LoggedEntry
 
 SHORT = 1000
-UPDATES = int(os.environ.get("QUADLOG_UPDATES", "5000"))
+UPDATES = int(os.environ.get("TEST_UPDATES", "5000"))
 """Of the long version."""
 RUN = 5000
 """Updates on one store: what they deleted stays in its way for a while, and reading all of it takes ever longer."""
 RUNS = [(n, min(RUN, UPDATES - n * RUN)) for n in range(-(-UPDATES // RUN))]
-SEED = int(os.environ.get("QUADLOG_SEED", "0")) or random.randrange(1, 1 << 32)
+SEED = int(os.environ.get("TEST_SEED", "0")) or random.randrange(1, 1 << 32)
 
 MANY = 16
 """Blank nodes in a state, above which an update takes them out: with 40 that are alike a comparison takes seconds."""
@@ -91,7 +91,7 @@ def test_random_updates(tmp_path: Path, run: int, updates: int) -> None:
 
     A second evaluator with another history says the same.
     """
-    print("QUADLOG_SEED =", SEED, "run", run)
+    print("TEST_SEED =", SEED, "run", run)
     generator, log, twin = Generator(SEED + run), Log(), Store()
     evaluating, step_by_step = Worker(tmp_path, log, "w1"), Worker(tmp_path, log, "w2")
     evaluating.take_over()

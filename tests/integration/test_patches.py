@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-PATCHES = int(os.environ.get("QUADLOG_PATCHES", "1500"))
-SEED = int(os.environ.get("QUADLOG_SEED", "0")) or random.randrange(1, 1 << 32)
+PATCHES = int(os.environ.get("TEST_PATCHES", "1500"))
+SEED = int(os.environ.get("TEST_SEED", "0")) or random.randrange(1, 1 << 32)
 
 NODES = ("<urn:a>", "<urn:b>")
 PREDICATES = ("<urn:p>", "<urn:q>")
@@ -117,7 +117,7 @@ def parts_of(line: str) -> tuple[str, ...]:
 @pytest.mark.parametrize("count", [400, pytest.param(PATCHES, marks=pytest.mark.soak)])
 def test_random_patches(tmp_path: Path, most: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """State as sets have it, effect the difference, signature as recounted; between updates with a WHERE, too."""
-    print("QUADLOG_SEED =", SEED)
+    print("TEST_SEED =", SEED)
     monkeypatch.setattr("quadlog.quadstore.commit.WHOLE", most)
     monkeypatch.setattr("quadlog.quadstore.commit.PIECE", 2)
     updates, log = Generator(SEED), Log()

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from quadlog.core.sparql.plan import Plan
     from quadlog.core.sparql.text.skeleton import Skeleton
 
-TEXTS = int(os.environ.get("QUADLOG_UPDATES", "3000"))
-SEED = int(os.environ.get("QUADLOG_SEED", "0")) or random.randrange(1, 1 << 32)
+TEXTS = int(os.environ.get("TEST_UPDATES", "3000"))
+SEED = int(os.environ.get("TEST_SEED", "0")) or random.randrange(1, 1 << 32)
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
 CONSTANTS = {
@@ -106,7 +106,7 @@ def outcome(read: object, text: str) -> object:
 
 @pytest.mark.parametrize("texts", [800, pytest.param(TEXTS, marks=pytest.mark.soak)])
 def test_random_updates(texts: int) -> None:
-    print("QUADLOG_SEED =", SEED)
+    print("TEST_SEED =", SEED)
     twins, generator = Twins(), Generator(SEED)
     for _ in range(texts):
         twins.try_all_of(generator.update().text)

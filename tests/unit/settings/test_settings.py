@@ -308,3 +308,77 @@ def test_nobody_reads_or_counts_a_muted_peer(tmp_path: Path) -> None:
         ["dc1-m1", "dc2-m1"],
         ["dc1", "dc2"],
     )
+
+
+FULL = {
+    "QUADLOG_NODE_ID": "dc1-m1",
+    "QUADLOG_DC": "dc1",
+    "QUADLOG_DATA_DIR": "/data",
+    "QUADLOG_PORT": "7001",
+    "QUADLOG_KAFKA": "kafka-dc1:9092",
+    "QUADLOG_MASTER_URL": "http://dc1-master:7001",
+    "QUADLOG_PEER__2__ID": "dc2-m1",
+    "QUADLOG_PEER__2__DC": "dc2",
+    "QUADLOG_PEER__2__URL": "http://dc2-master:7001",
+    "QUADLOG_PEER__2__KAFKA": "kafka-dc2:9092",
+}
+WORKER = FULL | {"QUADLOG_WORKER_URL": "http://dc1-worker:7002"}
+
+
+def test_the_environment_has_all_settings(tmp_path: Path) -> None:
+    """Also peers; what concerns workers alone is nothing to a master, and the other way round."""
+    others = {"QUADLOG_QUERY_ROWS": "7", "QUADLOG_CACHE": "/cache", "HOME": "/"}
+    settings = MasterSettings.load(None, FULL | others)
+    assert (settings.node_id, settings.port, settings.data_dir) == ("dc1-m1", 7001, Path("/data"))
+    assert [(peer.id, peer.kafka) for peer in settings.peer.values()] == [("dc2-m1", "kafka-dc2:9092")]
+    worker = WorkerSettings.load(None, WORKER | {"QUADLOG_MAX_PEER_LAG": "soon"})
+    assert worker.worker_url == "http://dc1-worker:7002"
+    text = '[peer.2]\nid = "dc2-m9"\nvoting = false\n[peer.3]\nid = "dc3-m1"\ndc = "dc3"\n'
+    more = {f"QUADLOG_PEER__3__{name}": "http://dc3" for name in ("URL", "KAFKA")}
+    found = load(tmp_path, f'node-id = "dc1-m9"\n{text}', **FULL, **more)
+    assert found.node_id == "dc1-m1"
+    assert {key: (peer.id, peer.voting) for key, peer in found.peer.items()} == {
+        "2": ("dc2-m1", False),
+        "3": ("dc3-m1", True),
+    }
+
+
+def test_a_variable_may_name_a_file_with_the_value(tmp_path: Path) -> None:
+    """As secrets come into containers."""
+    secret = tmp_path / "kafka"
+    secret.write_text(" kafka-dc1:9093\n")
+    without = {name: value for name, value in FULL.items() if not name.endswith("KAFKA")}
+    files = {f"QUADLOG_{name}_FILE": str(secret) for name in ("KAFKA", "PEER__2__KAFKA")}
+    found = MasterSettings.load(None, without | files)
+    assert (found.kafka, found.peer["2"].kafka) == ("kafka-dc1:9093", "kafka-dc1:9093")
+    with pytest.raises(SetupError, match="QUADLOG_KAFKA_FILE and another variable are one setting"):
+        MasterSettings.load(None, FULL | {"QUADLOG_KAFKA_FILE": str(secret)})
+    with pytest.raises(SetupError, match=r"QUADLOG_KAFKA_FILE: .*gone cannot be read"):
+        MasterSettings.load(None, without | {"QUADLOG_KAFKA_FILE": str(tmp_path / "gone")})
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("QUADLOG_MAX_PEER_LAGS", "QUADLOG_MAX_PEER_LAGS is no setting; do you mean QUADLOG_MAX_PEER_LAG?"),
+        ("QUADLOG_PEER__2__ULR", "QUADLOG_PEER__2__ULR is no setting; do you mean QUADLOG_PEER__1__URL?"),
+        ("QUADLOG_PEER_2_URL", "QUADLOG_PEER_2_URL is no setting; do you mean QUADLOG_PEER__1__URL?"),
+        ("QUADLOG_PEER", "QUADLOG_PEER is no setting"),
+        ("QUADLOG_HOBBY", "QUADLOG_HOBBY is no setting"),
+        ("QUADLOG_", "QUADLOG_ is no setting"),
+    ],
+)
+@pytest.mark.parametrize("kind", [MasterSettings, WorkerSettings])
+def test_a_variable_that_is_no_setting_is_an_error(
+    kind: type[MasterSettings | WorkerSettings], name: str, said: str
+) -> None:
+    with pytest.raises(SetupError) as error:
+        kind.load(None, WORKER | {name: "5"})
+    assert str(error.value) == said
+
+
+def test_all_wrong_variables_are_named_at_once_and_what_is_missing_too() -> None:
+    with pytest.raises(SetupError, match="QUADLOG_A is no setting; QUADLOG_B is no setting"):
+        MasterSettings.load(None, {"QUADLOG_A": "", "QUADLOG_B": ""})
+    with pytest.raises(SetupError, match="settings in QUADLOG_… variables are not usable: node-id: Field"):
+        MasterSettings.load(None, {})

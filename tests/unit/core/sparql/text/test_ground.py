@@ -15,8 +15,8 @@ from quadlog.core.sparql.text.ground import without_ground_triples
 from quadlog.core.sparql.update import parse_update
 from quadlog.errors import Unsupported
 
-PATTERNS = int(os.environ.get("QUADLOG_PATTERNS", "1500"))
-SEED = int(os.environ.get("QUADLOG_SEED", "0")) or random.randrange(1, 1 << 32)
+PATTERNS = int(os.environ.get("TEST_PATTERNS", "1500"))
+SEED = int(os.environ.get("TEST_SEED", "0")) or random.randrange(1, 1 << 32)
 
 DATA = """INSERT DATA { <urn:a> <urn:p> <urn:b> , 1 , 'x'@en ; a <urn:c> . <urn:b> <urn:p> <urn:a> . _:n <urn:p> 1 .
   _:n <urn:q> 2 . GRAPH <urn:g> { <urn:a> <urn:p> <urn:b> , true ; a <urn:c> }
@@ -87,7 +87,7 @@ def answer(store: Store, text: str) -> list[str]:
 
 
 def test_the_solutions_stay() -> None:
-    print("QUADLOG_SEED =", SEED)
+    print("TEST_SEED =", SEED)
     store, generator = Store(), Generator(SEED)
     store.update(DATA)
     changed = found = 0

@@ -14,8 +14,8 @@ from quadlog.core.sparql.text.tokens import token_pattern, tokens
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-TEXTS = int(os.environ.get("QUADLOG_TEXTS", "4000"))
-SEED = int(os.environ.get("QUADLOG_SEED", "0")) or random.randrange(1, 1 << 32)
+TEXTS = int(os.environ.get("TEST_TEXTS", "4000"))
+SEED = int(os.environ.get("TEST_SEED", "0")) or random.randrange(1, 1 << 32)
 
 OPERANDS = (
     "?x", "3", "-1", "'!'", "'>'", '"it\'s"', "'''a'''", "'a'@en", "'a'^^<urn:d#'>", "true", "!true", "x:y", "x:",
@@ -137,7 +137,7 @@ def answer(store: Store, text: str) -> object:
 
 
 def test_pyoxigraph_reads_the_same_tokens() -> None:
-    print("QUADLOG_SEED =", SEED)
+    print("TEST_SEED =", SEED)
     store, generator = Store(), Generator(SEED)
     store.update(DATA)
     legal = compared = told = 0
