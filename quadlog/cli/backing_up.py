@@ -19,12 +19,11 @@ import httpx
 from quadlog.damage import told_of
 from quadlog.errors import SetupError, StateError, StoreDamaged, Unavailable
 from quadlog.progress import Phases
-from quadlog.quadstore.quaddir import STORE_HERE
+from quadlog.quadstore.quaddir import STORE_HERE, sync, sync_store
 from quadlog.quadstore.store_reader import StoreReader
 from quadlog.seed.export import ExportCount
 from quadlog.snapshots.backups import STORE, Backup, SourceTopicIds
 from quadlog.snapshots.chunk_codec import WINDOW, Compression
-from quadlog.worker.catchup.partial_copy import sync, sync_store
 from quadlog.worker.catchup.stream import CopyStream
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from quadlog.compare.dumps import url_of
-from quadlog.errors import Unavailable
+from quadlog.errors import Unavailable, UserError
 from quadlog.web.master_client import request_master
 
 if TYPE_CHECKING:
@@ -25,9 +25,13 @@ def rebuild_worker(master: str, name: str, say: Callable[[str], None]) -> None:
     """Have a worker of this master's data centre rebuilt, and print its progress until it has caught up.
 
     Raises as `request_master` does, and:
-        UserError: the master knows no such worker.
+        UserError: the master knows no such worker, or it is a URL.
 
     """
+    if "://" in name:
+        raise UserError(
+            f"{name} is a URL: name the worker by its id, as /cluster/status of its master shows it"
+        )
     url = url_of(name, master)
     before = request_master(url, "GET", "/status").json()
     goal = request_master(master, "GET", "/cluster/status").json()["agreed_index"]

@@ -45,6 +45,7 @@ def diff(question: DiffOptions, say: Callable[[str], None]) -> int:
     Both dumps are read concurrently, since a worker does not wait long for a reader.  Their lines are sorted on disk.
     """
     urls = [url_of(worker, question.master) for worker in (question.one, question.other)]
+    is_branch = any(map(keeps_branch, urls))
     with tempfile.TemporaryDirectory(prefix="quadlog-diff-") as place:
         sides = [Runs(Path(place), name) for name in ("one", "other")]
         with dumps_at_one_index(urls[0], urls[1], question.wait_s) as dumps, ThreadPoolExecutor(2) as pool:
@@ -61,7 +62,7 @@ def diff(question: DiffOptions, say: Callable[[str], None]) -> int:
     if total > len(shown):
         say(f"and {total - len(shown)} more")
     where = f"at index {indexes[0]}"
-    if indexes[0] != indexes[1] or any(map(keeps_branch, urls)):
+    if is_branch:
         where = f"at index {indexes[0]} and {indexes[1]}, of which one is of a branch"
     say(f"{question.one} and {question.other} {where}: {total or 'no'} quads differ")
     return total

@@ -102,6 +102,21 @@ def name_of(path: Path, reserved: NamedNode) -> str:
     return blake2b(reserved.value.encode() + copy_id, digest_size=8).hexdigest()
 
 
+def sync_store(store: Path) -> None:
+    """Make all files of a store, and their names, durable."""
+    for path in (*(store / FILES).iterdir(), store / FILES, *store.iterdir(), store):
+        sync(path)
+
+
+def sync(path: Path) -> None:
+    """Make a file, or the names in a directory, durable."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
 def link_tables(source: Path, target: Path) -> None:
     """Copy pyoxigraph's files: tables are shared, because they are never written again; the rest is small."""
     target.mkdir(parents=True)
@@ -113,10 +128,21 @@ def link_tables(source: Path, target: Path) -> None:
 
 
 def link_store(source: Path, target: Path) -> None:
-    """Make an independent store of one that no process has open, with another name (see `name_of`)."""
+    """Make an independent store of one that no process has open, with another name (see `name_of`), durable."""
     link_tables(source / FILES, target / FILES)
     copy_name(source, target)
     new_copy_id(target)
+    sync_store(target)
+
+
+def touched_at(path: Path) -> int:
+    """Return when pyoxigraph's files here were last changed, in milliseconds since 1970; 0: there are none."""
+    times = [0]
+    with suppress(FileNotFoundError), os.scandir(path / FILES) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                times.append(entry.stat().st_mtime_ns // 1_000_000)
+    return max(times)
 
 
 def bytes_of(path: Path) -> int:

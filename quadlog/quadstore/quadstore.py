@@ -33,6 +33,7 @@ from quadlog.quadstore.quaddir import (
     new_reserved_graph,
     open_locked,
     reserved_graph,
+    touched_at,
 )
 from quadlog.quadstore.store_reader import APPLIED, CONTROL, StoreReader, applied_in
 
@@ -58,6 +59,8 @@ class QuadStore(StoreReader):
         self.controls: Mapping[str, Control] = {}
         """Controls of the applied state, in the order of names.  Replaced as a whole, so any thread may read them."""
         self._path = path
+        self.touched_at = 0
+        """When its files were last changed before it was opened, in milliseconds since 1970; 0: it is new."""
         self.name: Final = name_of(path, reserved)
         """Distinguishes this store from one that was re-created in its place, or copied to it."""
         self._applied = applied
@@ -79,10 +82,13 @@ class QuadStore(StoreReader):
 
         """
         path.mkdir(parents=True, exist_ok=True)
+        before = touched_at(path)
         store = open_locked(path)
         try:
             with told_of(path):
-                return cls._opened(path, store)
+                opened = cls._opened(path, store)
+                opened.touched_at = before
+                return opened
         except RuntimeError as error:
             raise SetupError(f"StoreUnusable: {path}: {error}") from error
 

@@ -22,8 +22,11 @@ FILE: Final = "_FILE"
 NESTED: Final = "__"
 PEER: Final = "peer"
 
-OF_PROGRAMS: Final = frozenset({"QUADLOG_CACHE", "QUADLOG_PORTS", "QUADLOG_LAB_ID"})
-"""Variables of the prefix that are no settings: of the command, and of the lab."""
+OF_PROGRAMS: Final = frozenset(
+    {"QUADLOG_CACHE", "QUADLOG_PORTS", "QUADLOG_LAB_ID", "QUADLOG_IMAGE"}
+    | {f"QUADLOG_DC{number}_PORT" for number in (1, 2, 3)}
+)
+"""Variables of the prefix that are no settings: of the command, of the lab, and of `compose.yaml`."""
 
 
 def variable(setting: str) -> str:

@@ -29,7 +29,7 @@ from quadlog.worker.reads.process_pool import ReadingProcessPool
 from quadlog.worker.reads.reads import Reads
 from quadlog.worker.reads.scheduler import Scheduler
 from quadlog.worker.reexec import begin_anew
-from quadlog.worker.repair.fork_backups import ForkBackups
+from quadlog.worker.repair.fork_backups import ForkBackups, finish_return
 from quadlog.worker.repair.health import Health
 from quadlog.worker.repair.kept_branch import saved_branch
 from quadlog.worker.repair.mender import GIVEN, QUADS, SCRUB, Mender, empty, set_damaged_aside, tidy
@@ -60,6 +60,7 @@ class WorkerProcess:
         """Bind the port, open the files on disk, and catch up; topics are followed and queries served only by `run`."""
         self._settings = settings
         self._server: Final = Server(settings.host, settings.port)
+        finish_return(settings.data_dir)
         tidy(settings.data_dir)
         store = QuadStore.open(settings.data_dir / QUADS)
         self._topics: Final = Topics(settings.repository, settings.dc)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
 from quadlog.errors import Unavailable
 from quadlog.quadstore.quadstore import QuadStore
-from quadlog.worker.repair.fork_backups import FORKS, KEPT, ForkBackups
+from quadlog.worker.repair import fork_backups
+from quadlog.worker.repair.fork_backups import KEPT, ForkBackups, finish_return
+from quadlog.worker.repair.mender import FORKS
 from tests.support.workers.rehearsal import Log, Worker
 from tests.support.workers.sides import COMMON, OURS, THEIRS, Split, say, whole_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from quadlog.quadstore.applied import Applied
@@ -174,28 +176,125 @@ def test_with_smart_it_stays_where_it_is_also_if_simple_is_set_later(tmp_path: P
     assert ended.asked == 0
 
 
-def lacks_records(_: Applied) -> str:
-    return "main.dc1.effects begins at offset 7"
-
-
-def cannot_say(_: Applied) -> str:
-    raise Unavailable("no broker answers")
-
-
-@pytest.mark.parametrize("lacks", [lacks_records, cannot_say])
-def test_one_that_the_log_does_not_reach_back_to_is_no_way_back(
-    tmp_path: Path, lacks: Callable[[Applied], str]
-) -> None:
+def test_one_that_the_log_does_not_reach_back_to_is_no_way_back(tmp_path: Path) -> None:
     """The store that is served may be the last one of its data centre."""
     worker = worker_in(tmp_path, Log())
-    ended = Ended()
+    ended, said = Ended(), list[str]()
+
+    def lacks(_: Applied) -> str:
+        if not said:
+            raise Unavailable("no broker answers")
+        return said[0]
+
     forks = ForkBackups(tmp_path, worker.store, ended, lacks=lacks)
     does(worker, "<urn:a> a 1")
     forks.make(ONE, 1, most=9)
     forks.confirm(ONE)
     does(worker, "<urn:b> a 1")
+    with pytest.raises(Unavailable):
+        forks.end(goes_back=True)
+    assert [one.is_used for one in forks.kept()] == [False], "it is asked again"
+    said.append("main.dc1.effects begins at offset 7")
     assert forks.end(goes_back=True) is None
+    assert [one.is_used for one in forks.kept()] == [True]
     assert ended.asked == 0
+
+
+def test_that_of_a_split_stays_while_it_may_be_needed(tmp_path: Path) -> None:
+    """Members that are silent for a while, and are heard again, push out no other."""
+    worker = worker_in(tmp_path, Log())
+    forks = ForkBackups(tmp_path, worker.store, Ended())
+    for number in range(1, 6):
+        does(worker, f"<urn:{number}> a 1")
+        forks.make(f"{number:02}" * 32, number, most=9)
+        if number == 1:
+            forks.confirm(ONE)
+    assert [one.epoch for one in forks.kept()] == [1, 4, 5]
+    found = forks.end(goes_back=True)
+    assert found is not None
+    assert found.epoch == 1
+    does(worker, "<urn:more> a 1")
+    assert not forks.make("06" * 32, 6, most=9), "it goes"
+    assert forks.wanted in forks.kept()
+
+
+def test_what_a_crash_left_is_removed(tmp_path: Path) -> None:
+    worker = worker_in(tmp_path, Log())
+    does(worker, "<urn:a> a 1")
+    forks = ForkBackups(tmp_path, worker.store, Ended())
+    forks.make(ONE, 1, most=9)
+    broken = tmp_path / FORKS / "fork-8-2"
+    shutil.copytree(tmp_path / FORKS / "fork-1-1", broken)
+    (broken / "fork.json").write_text("")
+    (tmp_path / FORKS / "making").mkdir()
+    again = ForkBackups(tmp_path, worker.store, Ended())
+    assert [one.name for one in again.kept()] == ["fork-1-1"]
+    assert [path.name for path in (tmp_path / FORKS).iterdir()] == ["fork-1-1"]
+
+
+@pytest.mark.parametrize("step", ["put_aside", "finish_return"])
+def test_one_that_dies_between_two_steps_has_one_of_both_stores(
+    tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log()
+    worker = worker_in(tmp_path, log)
+    does(worker, "<urn:a> a 1")
+    forks = ForkBackups(tmp_path, worker.store, Ended())
+    forks.make(ONE, 1, most=9)
+    forks.confirm(ONE)
+    does(worker, "<urn:b> a 1")
+    after = whole_of(worker)
+    forks.end(goes_back=True)
+    worker.close()
+    monkeypatch.setattr(fork_backups, step, dies)
+    with pytest.raises(KeyboardInterrupt):
+        forks.put_back()
+    finish_return(tmp_path)
+    again = Worker(tmp_path, log, "quads")
+    assert again.store.applied.index == (2 if step == "put_aside" else 1)
+    again.catch_up()
+    assert whole_of(again) == after
+    ForkBackups(tmp_path, again.store, Ended())
+    assert not [path for path in tmp_path.glob("quads.*") if path.name != "quads.wrong"]
+
+
+def dies(_: Path) -> None:
+    raise KeyboardInterrupt
+
+
+def test_where_there_is_no_space_the_store_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log()
+    worker = worker_in(tmp_path, log)
+    does(worker, "<urn:a> a 1")
+    forks = ForkBackups(tmp_path, worker.store, Ended())
+    forks.make(ONE, 1, most=9)
+    forks.confirm(ONE)
+    does(worker, "<urn:b> a 1")
+    forks.end(goes_back=True)
+    worker.close()
+
+    def no_space(source: Path, target: Path) -> None:
+        raise OSError(f"no space for {target}, of {source}")
+
+    monkeypatch.setattr(fork_backups, "link_store", no_space)
+    forks.put_back()
+    again = Worker(tmp_path, log, "quads")
+    assert again.store.applied.index == 2
+    assert [one.is_used for one in forks.kept()] == [True], "it is not asked for ever"
+
+
+def test_one_put_back_by_hand_is_another_store(tmp_path: Path) -> None:
+    """As `docs/operating.md` has it: masters and the worker itself know the store by its name."""
+    log = Log()
+    worker = worker_in(tmp_path, log)
+    does(worker, "<urn:a> a 1")
+    forks = ForkBackups(tmp_path, worker.store, Ended())
+    forks.make(ONE, 1, most=9)
+    name = worker.store.name
+    worker.close()
+    shutil.rmtree(tmp_path / "quads")
+    shutil.copytree(tmp_path / FORKS / "fork-1-1" / "quads", tmp_path / "quads")
+    assert QuadStore.open(tmp_path / "quads").name != name
 
 
 def test_one_that_has_undone_its_branch_has_gone_back(tmp_path: Path) -> None:

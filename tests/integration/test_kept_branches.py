@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from quadlog.clock import wall
 from quadlog.worker.repair.kept_branch import KeptBranch, saved_branch
-from quadlog.worker.repair.mender import empty
 from tests.support.workers.rehearsal import TOPICS, Worker
-from tests.support.workers.sides import EPOCH_2, Split, say, whole_of
+from tests.support.workers.sides import EPOCH_2, Split, say, whole_of, write_cut, write_rewind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,21 +61,40 @@ def test_one_that_reads_the_branch_only_later_goes_back(split: Split) -> None:
     assert whole_of(late) == whole_of(split.b)
 
 
-@pytest.mark.parametrize("rebuilt", [False, True])
-def test_one_that_begins_with_the_branch_keeps_it_unless_it_was_rebuilt_since(
-    split: Split,
-    rebuilt: bool,  # noqa: FBT001
-) -> None:
-    """A worker that dies on the branch keeps it; one that was rebuilt, and dies while it reads the branch, does not."""
-    before, there = whole_of(split.a), split.path
+def test_one_that_dies_on_the_branch_keeps_it(split: Split) -> None:
+    """It served the branch before its side gave way, and reads of that when it is started again."""
+    before = whole_of(split.a)
     split.a.close()
-    if rebuilt:
-        shutil.copytree(there / "a", there / "quads")
-        empty(there)
-    split.give_way(kept_at=wall() - (LATER_MS if rebuilt else 1))
-    again = Worker(there, split.ours, "a")
+    time.sleep(0.05)
+    split.give_way(kept_at=wall())
+    time.sleep(0.05)
+    again = Worker(split.path, split.ours, "a")
     again.catch_up()
-    assert whole_of(again) == (whole_of(split.b) if rebuilt else before)
+    assert whole_of(again) == before
+    assert again.replica.beat().fork == split.fork
+
+
+def test_one_that_is_started_again_while_it_reads_an_old_branch_goes_back(split: Split) -> None:
+    """What is in its store was applied after the rewind was written: a new, a rebuilt or a late worker."""
+    split.give_way(kept_at=wall() - LATER_MS)
+    late = Worker(split.path, split.ours, "late")
+    for topic in (TOPICS.agreed, TOPICS.effects):
+        late.hear(topic, split.fork + 3)
+    late.turn()
+    assert late.store.applied.index > split.fork
+    late.close()
+    again = Worker(split.path, split.ours, "late")
+    again.catch_up()
+    assert whole_of(again) == whole_of(split.b)
+
+
+def test_where_only_effects_give_way_workers_go_back(split: Split) -> None:
+    """No entry leaves the log with that rewind: none was cut since what was applied."""
+    write_cut(split.ours, split.theirs)
+    write_rewind(split.ours, split.theirs, split.fork, cut=1, kept_at=wall() + LATER_MS)
+    split.a.catch_up()
+    assert split.a.replica.beat().fork is None
+    assert whole_of(split.a) == whole_of(split.b)
 
 
 def test_parts_of_what_it_had_not_applied_are_undone(tmp_path: Path) -> None:

@@ -156,10 +156,6 @@ class ViewElection:
         home = self._home_of(stay, candidate, members, ballot)
         moves = self._moves(view, home, members)
         names = tuple(sorted(stay if moves else wanted))
-        if ballot is not None and not moves and stay <= {*ballot.members} < wanted:
-            names = (
-                ballot.members
-            )  # a voter may install it any time now: who asks later is admitted by the next view
         candidate = View(
             epoch=view.epoch,
             members=names,

@@ -45,7 +45,6 @@ DONE: Final = frozenset({HTTPStatus.CREATED, HTTPStatus.ACCEPTED, HTTPStatus.NO_
 class ForkRequest:
     """A request to a worker."""
 
-    path: str
     body: Mapping[str, object]
     at: float
     """Steady milliseconds."""
@@ -53,6 +52,8 @@ class ForkRequest:
     """Index of the last effect that the worker had applied."""
     store: str
     """Name of the worker's store."""
+    seen: tuple[int, float]
+    """Index that the worker had applied last, and since when, in steady milliseconds."""
     status: int | None = None
     """Status of the response; None: there was none."""
 
@@ -72,8 +73,8 @@ class ForkRequests:
         """`ask` sends a worker a request to a path with a body; the function gets the status of the response."""
         self._worker_registry, self._ask = worker_registry, ask
         self._looked_at = float("-inf")
-        self._sent: dict[str, ForkRequest] = {}
-        """By worker: its last request."""
+        self._sent: dict[tuple[str, str], ForkRequest] = {}
+        """By worker and path: the last request."""
         self._ended: dict[str, int] = {}
         """By worker: epoch of the view in which it was told that all are together."""
         self._away: dict[str, ForkRequest] = {}
@@ -90,15 +91,14 @@ class ForkRequests:
         if recovery not in {SplitRecovery.SMART, SplitRecovery.SIMPLE} or not cluster.is_peer:
             self.is_pending = False
             return
-        view = cluster.view
-        if silent_members(cluster, moment):
-            body = {"view": view.id.hex(), "epoch": view.epoch, "most": cluster.last.index}
-            for worker in self._worker_registry.live(moment):
-                self._ask_once(worker, BACKUP, body, moment)
-        elif not cluster.is_together:
-            for worker in self._worker_registry.live(moment):
+        view, silent = cluster.view, silent_members(cluster, moment)
+        backup = {"view": view.id.hex(), "epoch": view.epoch, "most": cluster.last.index}
+        for worker in self._worker_registry.live(moment):
+            if {peer.node for peer in cluster.peers}.difference(view.members):
                 self._ask_once(worker, SPLIT, {"view": view.parent.hex()}, moment)
-        else:
+            if silent:
+                self._ask_once(worker, BACKUP, backup, moment)
+        if cluster.is_together and not silent:
             self._end(cluster, moment, goes_back=recovery is SplitRecovery.SIMPLE)
 
     def _end(self, cluster: ClusterView, moment: float, *, goes_back: bool) -> None:
@@ -115,14 +115,14 @@ class ForkRequests:
         for worker in left:
             if self._away:
                 return
-            before = self._sent.get(worker.beat.worker)
+            before = self._sent.get((worker.beat.worker, TOGETHER))
             sent = self._ask_once(worker, TOGETHER, body, moment)
             if goes_back and sent is not before:
                 self._away[worker.beat.worker] = sent
 
     def _note_answers(self) -> None:
-        for name, sent in self._sent.items():
-            if sent.path == TOGETHER and sent.status in DONE:
+        for (name, path), sent in self._sent.items():
+            if path == TOGETHER and sent.status in DONE:
                 self._ended[name] = int(str(sent.body["epoch"]))
 
     def _is_away(self, name: str, sent: ForkRequest, cluster: ClusterView, moment: float) -> bool:
@@ -131,8 +131,10 @@ class ForkRequests:
         if worker is None or sent.status not in {None, HTTPStatus.ACCEPTED}:
             return False
         is_live = self._worker_registry.is_live(worker, moment)
+        index = worker.beat.applied.index
         if worker.beat.store != sent.store and is_live:
-            return worker.beat.applied.index < min(sent.index, cluster.last.index)
+            sent.seen = sent.seen if sent.seen[0] == index else (index, moment)
+            return index < min(sent.index, cluster.last.index) and moment - sent.seen[1] <= AWAY_MS
         patience = AWAY_MS if sent.status else LOST_MS
         since = sent.at if is_live else max(sent.at, worker.heard_at)
         if moment - since <= (patience if is_live else AWAY_MS):
@@ -143,13 +145,13 @@ class ForkRequests:
     def _ask_once(self, worker: Worker, path: str, body: Mapping[str, object], moment: float) -> ForkRequest:
         """Send a request unless it was answered, or sent just now; return the last one."""
         beat = worker.beat
-        sent = self._sent.get(beat.worker)
-        is_same = sent is not None and (sent.path, sent.body) == (path, body)
-        if sent is not None and is_same:
+        sent = self._sent.get((beat.worker, path))
+        if sent is not None and sent.body == body:
             has_moved = path == BACKUP and sent.index != beat.applied.index
             if moment - sent.at < AGAIN_MS or (sent.status in DONE and not has_moved):
                 return sent
-        sent = ForkRequest(path=path, body=body, at=moment, index=beat.applied.index, store=beat.store)
-        self._sent[beat.worker] = sent
+        index = beat.applied.index
+        sent = ForkRequest(body=body, at=moment, index=index, store=beat.store, seen=(index, moment))
+        self._sent[beat.worker, path] = sent
         self._ask(worker, path, body, sent.set_status)
         return sent

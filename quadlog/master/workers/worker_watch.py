@@ -297,6 +297,8 @@ class WorkerWatch:
 
 def _kept_branch(beat: Heartbeat) -> Trouble:
     obstacle = f"; it was not rebuilt: {beat.mend}" if beat.mend else ""
+    if beat.scrub is not None and beat.scrub.found != beat.scrub.expected:
+        obstacle += f"; its stored quads at index {beat.scrub.index} are not those that were applied: look at its disk"
     return Trouble(
         name=AlarmName.DIVERGED,
         worker=beat.worker,

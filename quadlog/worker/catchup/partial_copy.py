@@ -6,7 +6,6 @@ After a crash, the copy continues after this part.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from quadlog.damage import told_of
 from quadlog.errors import QuadlogError
 from quadlog.quadstore.applied import Applied
-from quadlog.quadstore.quaddir import FILES, new_copy_id, new_reserved_graph
+from quadlog.quadstore.quaddir import FILES, new_copy_id, new_reserved_graph, sync, sync_store
 from quadlog.quadstore.quadstore import QuadStore
 from quadlog.set_aside import ORIGIN, stores_set_aside
 from quadlog.snapshots.store_archive import ArchiveExtractor, ArchiveManifest
@@ -167,18 +166,3 @@ def refuse_without_room(directory: Path, size: int) -> None:
         raise QuadlogError(
             f"{free} bytes are free on the disk of {directory}, the copy has {size}: make room for {SPARE} times that"
         )
-
-
-def sync_store(store: Path) -> None:
-    """Make all files of a store, and their names, durable."""
-    for path in (*(store / FILES).iterdir(), store / FILES, *store.iterdir(), store):
-        sync(path)
-
-
-def sync(path: Path) -> None:
-    """Make a file, or the names in a directory, durable."""
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)

@@ -28,9 +28,9 @@ from quadlog.clock import wall
 from quadlog.codec.envelope import text_moment
 from quadlog.errors import Unavailable, UserError
 from quadlog.quadstore.applied import Applied
-from quadlog.quadstore.quaddir import link_store
+from quadlog.quadstore.quaddir import link_store, new_copy_id
 from quadlog.web.http_body import read_query
-from quadlog.worker.repair.mender import QUADS, put_aside
+from quadlog.worker.repair.mender import FORKS, QUADS, put_aside
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,13 +42,14 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-FORKS: Final = "forks"
-"""Directory of the backups, in a worker's data-dir."""
 KEPT: Final = 2
-"""Number of backups that are kept: each holds files that the store itself may have replaced."""
+"""Number of backups that are kept beside one that may be needed: each holds files that the store may have replaced."""
 _SAID: Final = "fork.json"
 _MAKING: Final = "making"
+_DROPPING: Final = "dropping"
+_LINKING: Final = "quads.linking"
 _RETURNING: Final = "quads.returning"
+"""Directories of a store that is being made of a backup, and of one that is whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +105,12 @@ class ForkBackups:
         self._lock = threading.Lock()
         self.wanted: ForkBackup | None = None
         """Backup with which the next process must continue."""
-        for left in (self._directory / _MAKING, data_dir / _RETURNING):
+        for left in (data_dir / _LINKING, data_dir / _RETURNING):
             shutil.rmtree(left, ignore_errors=True)
+        whole = {one.name for one in self.kept()}
+        for path in self._directory.glob("*"):
+            if path.name not in whole:
+                shutil.rmtree(path, ignore_errors=True)
 
     def kept(self) -> list[ForkBackup]:
         """Return the backups that are kept, oldest first."""
@@ -127,28 +132,45 @@ class ForkBackups:
             Unavailable: it cannot be made now.
 
         """
-        with self._lock:
+        if not self._lock.acquire(blocking=False):
+            raise Unavailable("a fork backup is being made")
+        try:
             before = [one for one in self.kept() if one.view == view]
-            if any(one.is_split or one.state.index == self._store.applied.index for one in before):
+            is_there = any(one.is_split or one.state.index == self._store.applied.index for one in before)
+            if is_there or self.wanted is not None:
                 return False
-            making = self._directory / _MAKING
-            shutil.rmtree(making, ignore_errors=True)
-            try:
-                making.mkdir(parents=True)
-                applied = self._store.copy(making / QUADS)
-            except OSError as error:
-                raise Unavailable(f"no fork backup can be made: {error}") from error
-            if applied.index > most:
-                raise Unavailable(f"effect {applied.index} is applied, which may be of a branch")
-            made = ForkBackup(view=view, epoch=epoch, applied=applied.encode(), at=wall())
-            _save(making, made)
-            for old in before:
-                shutil.rmtree(self._directory / old.name, ignore_errors=True)
-            making.rename(self._directory / made.name)
-            for old in self.kept()[:-KEPT]:
-                shutil.rmtree(self._directory / old.name, ignore_errors=True)
-        log.info("fork_backup_made", name=made.name, index=applied.index)
+            made = self._made(view, epoch, most, before)
+        except OSError as error:
+            raise Unavailable(f"no fork backup can be made: {error}") from error
+        finally:
+            self._lock.release()
+        log.info("fork_backup_made", name=made.name, index=made.state.index)
         return True
+
+    def _made(self, view: str, epoch: int, most: int, before: list[ForkBackup]) -> ForkBackup:
+        making = self._directory / _MAKING
+        shutil.rmtree(making, ignore_errors=True)
+        making.mkdir(parents=True)
+        applied = self._store.copy(making / QUADS)
+        if applied.index > most:
+            raise Unavailable(f"effect {applied.index} is applied, which may be of a branch")
+        new_copy_id(making / QUADS)
+        made = ForkBackup(view=view, epoch=epoch, applied=applied.encode(), at=wall())
+        _save(making, made)
+        for old in before:
+            self._drop(old)
+        making.rename(self._directory / made.name)
+        needed = next((one for one in self.kept() if one.is_split and not one.is_used), None)
+        for old in [one for one in self.kept() if one != needed][:-KEPT]:
+            self._drop(old)
+        return made
+
+    def _drop(self, backup: ForkBackup) -> None:
+        """Delete a backup; after a crash the next start deletes the rest."""
+        dropping = self._directory / _DROPPING
+        shutil.rmtree(dropping, ignore_errors=True)
+        (self._directory / backup.name).rename(dropping)
+        shutil.rmtree(dropping, ignore_errors=True)
 
     def confirm(self, view: str) -> bool:
         """Note that a view without some peers has followed on this one; return whether there is a backup of it."""
@@ -170,6 +192,9 @@ class ForkBackups:
         Returns:
             the backup with which it continues; None: it stays as it is.
 
+        Raises:
+            Unavailable: it is not known whether the log reaches back to the backup.
+
         """
         with self._lock:
             splits = [one for one in self.kept() if one.is_split and not one.is_used]
@@ -188,25 +213,27 @@ class ForkBackups:
         state, applied = backup.state, self._store.applied
         if applied.rewound > backup.epoch or state.index >= applied.index:
             return False
-        try:
-            lacking = self._lacks(state)
-        except Unavailable as error:
-            lacking = str(error)
-        if lacking:
+        if lacking := self._lacks(state):
             log.warning("fork_return_refused", name=backup.name, reason=lacking)
         return not lacking
 
     def put_back(self) -> None:
         """Replace the store, which must not be open, by the wanted backup, which stays.
 
-        A crash between any two steps leaves one of both stores, or none: then the log is read from its beginning.
+        After a crash between any two steps the next process has one of both stores.  If the backup cannot be used, for
+        lack of space, the store stays.
         """
         assert self.wanted is not None, "a backup is wanted"
-        source, target = self._directory / self.wanted.name, self._data_dir / _RETURNING
-        link_store(source / QUADS, target)
-        put_aside(self._data_dir)
-        target.rename(self._data_dir / QUADS)
-        _save(source, replace(self.wanted, is_used=True))
+        source, linking = self._directory / self.wanted.name, self._data_dir / _LINKING
+        try:
+            link_store(source / QUADS, linking)
+            linking.rename(self._data_dir / _RETURNING)
+            put_aside(self._data_dir)
+            finish_return(self._data_dir)
+        except OSError as error:
+            log.warning("fork_return_refused", name=self.wanted.name, reason=str(error))
+        with suppress(OSError):
+            _save(source, replace(self.wanted, is_used=True))
 
     # --- requests of masters --------------------------------------------------------------------------
 
@@ -248,6 +275,13 @@ class ForkBackups:
                 for one in self.kept()
             ]
         }
+
+
+def finish_return(data_dir: Path) -> None:
+    """Give the store that was made of a backup its place, if there is none there; at a start, before it is opened."""
+    returning, store = data_dir / _RETURNING, data_dir / QUADS
+    if returning.exists() and not store.exists():
+        returning.rename(store)
 
 
 def _save(directory: Path, backup: ForkBackup) -> None:

@@ -34,6 +34,8 @@ QUADS: Final = "quads"
 GIVEN: Final = "copies-out"
 SCRUB: Final = "scrub"
 """Directories in a worker's data-dir, for copies that are given to another worker, and for those that are counted."""
+FORKS: Final = "forks"
+"""Directory in a worker's data-dir for stores from before splits: the log has to be that from which they were fed."""
 _WRONG: Final = "quads.wrong"
 _LAST: Final = "last-rebuild"
 

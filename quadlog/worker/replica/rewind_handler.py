@@ -15,7 +15,6 @@ from quadlog.clock import wall
 from quadlog.core.effects.signature import as_bytes
 from quadlog.errors import StateError
 from quadlog.worker.repair.kept_branch import KeptBranch, save_branch
-from quadlog.worker.repair.mender import last_rebuild
 from quadlog.worker.replica.rollback import AppliedHistory, go_back, undo_half
 
 if TYPE_CHECKING:
@@ -104,15 +103,16 @@ class RewindHandler:
     def _keeps(self, rewind: Rewind) -> bool:
         """Return whether this store had applied effects of a branch when the rewind was written, and keeps them.
 
-        A worker that only reads them now, because it is new or was rebuilt, goes back like any other.  So does one
-        whose entries stay in the log, where only their effects give way: then no newer cut belongs to the rewind.
+        A worker that only reads them now, because it is new, was away or was rebuilt, goes back like any other, also if
+        it is started again meanwhile.  So does one whose entries stay in the log, where only their effects give way:
+        then no newer cut belongs to the rewind.
         """
         applied = self._store.applied
         is_branch = rewind.index < applied.index and rewind.cut > max(applied.cut, applied.epoch)
         if rewind.kept_at is None or not is_branch:
             return False
-        was_there = rewind.kept_at > self._started_at or self._started_from > rewind.index
-        return was_there and rewind.kept_at > last_rebuild(self._data_dir)
+        had_applied = self._started_from > rewind.index and self._store.touched_at < rewind.kept_at
+        return rewind.kept_at > self._started_at or had_applied
 
     def _keep(self, rewind: Rewind, half: Sequence[Effect]) -> None:
         """Stay at the applied state, and save that; `half`: effects of which parts may be in the store."""

@@ -7,6 +7,7 @@ they were lost and not rebuilt, the worker stops: its quads may be all that is l
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -15,7 +16,7 @@ from consumers import rounds
 from quadlog.broker import beginning_of, records_between
 from quadlog.errors import ForeignRecord, StateError, TopicLost
 from quadlog.snapshots.backups import SourceTopicIds
-from quadlog.worker.repair.mender import put_aside
+from quadlog.worker.repair.mender import FORKS, put_aside
 from quadlog.worker.replica.out_of_log import KnownHoles
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class SourceTopics:
 
     def put_aside(self) -> None:
         """Put the store aside: the next start begins without one.  A crash between any two steps is harmless."""
+        shutil.rmtree(self._settings.data_dir / FORKS, ignore_errors=True)
         put_aside(self._settings.data_dir)
         self._path.unlink(missing_ok=True)
         self._holes.forget()

@@ -121,6 +121,15 @@ def test_a_view_without_some_peers_makes_the_backups_of_its_parent_those_of_a_sp
     assert scene.tick(epoch=2, members=("m1", "m2"), after=AGAIN_MS) == [("a", SPLIT, body)]
 
 
+def test_a_second_silence_after_a_split_gets_its_backup_and_the_first_one_is_confirmed() -> None:
+    scene = Scene(SplitRecovery.SMART)
+    two = scene.view(2, ("m1", "m2"))
+    split = {"view": two.parent.hex()}
+    backup = {"view": two.id.hex(), "epoch": 2, "most": 7}
+    expected = [("a", SPLIT, split), ("a", BACKUP, backup), ("b", SPLIT, split), ("b", BACKUP, backup)]
+    assert scene.tick("m2", epoch=2, members=("m1", "m2")) == expected
+
+
 def test_with_simple_one_worker_after_the_other_goes_back_once_all_are_together() -> None:
     scene = Scene()
     scene.tick("m3")
@@ -166,6 +175,18 @@ def test_a_worker_that_does_not_answer_is_asked_again_and_one_that_is_away_holds
     assert scene.tick(epoch=3, after=3000) == []
     scene.stores["a"] = store
     assert [name for name, _, _ in scene.tick(epoch=3, after=LOST_MS)] == ["a"]
+
+
+def test_a_worker_that_gets_stuck_on_its_way_is_not_waited_for_without_end() -> None:
+    scene = Scene()
+    scene.tick(epoch=3)
+    scene.answer(202)
+    scene.stores["a"] = "a2"
+    for index in (1, 2, 3):
+        scene.indexes["a"] = index
+        assert scene.tick(epoch=3, after=AWAY_MS) == [], "it goes on"
+    assert scene.tick(epoch=3, after=AWAY_MS) == []
+    assert [name for name, _, _ in scene.tick(epoch=3, after=AWAY_MS)] == ["b"]
 
 
 @pytest.mark.parametrize("returns", [False, True])
