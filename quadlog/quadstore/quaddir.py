@@ -138,7 +138,7 @@ def link_store(source: Path, target: Path) -> None:
 def touched_at(path: Path) -> int:
     """Return when pyoxigraph's files here were last changed, in milliseconds since 1970; 0: there are none."""
     times = [0]
-    with suppress(FileNotFoundError), os.scandir(path / FILES) as entries:
+    with suppress(OSError), os.scandir(path / FILES) as entries:
         for entry in entries:
             with suppress(FileNotFoundError):
                 times.append(entry.stat().st_mtime_ns // 1_000_000)
