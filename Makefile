@@ -99,6 +99,8 @@ lock:  ## Choose versions anew
 	.venv-lock/bin/python -m pip install --quiet uv
 	.venv-lock/bin/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
 	  --generate-hashes --no-header --no-annotate --output-file requirements.lock
+	.venv-lock/bin/uv pip compile pyproject.toml --universal --python-version 3.11 --constraints requirements.lock \
+	  --generate-hashes --no-header --no-annotate --output-file requirements-run.lock  # of the image
 	rm -rf .venv-lock
 
 clean:  ## Remove what was made here (not the cache, which checkouts share)
