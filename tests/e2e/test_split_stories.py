@@ -148,8 +148,10 @@ def test_the_story(lab: RunningLab, recovery: SplitRecovery, count: int, same: i
         until(lambda: not any(cluster.status(number)["incoming"] for number in range(3)), AGAIN_S)
         if keeps:
             the_us_keeps_its_branch(cluster, story)
-        went_back = [*stores] if recovery is SplitRecovery.SIMPLE else ["dc3-w1"] if keeps else []
-        until(lambda: changed(cluster, stores) == went_back, AGAIN_S)
+        others = (
+            {"dc3-w1"} if keeps else {"dc1-w1", "dc2-w1"} if recovery is SplitRecovery.SIMPLE else set[str]()
+        )
+        until(lambda: others <= changed(cluster, stores), AGAIN_S)
         cluster.wait_until_equal(seconds=AGAIN_S)
         told = {"gave_way": 0} if waits else {"gave_way": count + 1, "ended": 1}
         until(lambda: all(told.items() <= (one or {}).items() for one in who_gave_way(cluster)))
@@ -167,7 +169,11 @@ def test_the_story(lab: RunningLab, recovery: SplitRecovery, count: int, same: i
         assert both_were_given(cluster.masters[UK], of) == {"uk" if waits else "us": same}
         signatures = {worker_status(cluster, name)["signature"] for name in cluster.workers}
         assert (len(signatures), len(cluster.chains())) == (1, 1)
-        print(f"  workers with another store than before: {', '.join(went_back) or 'none'}")
+        there = changed(cluster, stores)
+        print(f"  workers with another store than before: {', '.join(sorted(there)) or 'none'}")
+        # With Simple a worker of the US may have gone back by the rewind, before it was asked to.
+        assert there - {"dc3-w1"} == others - {"dc3-w1"}
+        assert ("dc3-w1" in there) == keeps or recovery is SplitRecovery.SIMPLE
 
 
 def ends_with_the_branch(cluster: Cluster, of: str) -> str:
@@ -198,11 +204,11 @@ def worker_status(cluster: Cluster, name: str) -> dict[str, Any]:
     return found
 
 
-def changed(cluster: Cluster, stores: dict[str, str]) -> list[str]:
+def changed(cluster: Cluster, stores: dict[str, str]) -> set[str]:
     """Which workers serve another store than before."""
-    return [
+    return {
         name for name, store in stores.items() if worker_status(cluster, name).get("store", store) != store
-    ]
+    }
 
 
 def the_us_keeps_its_branch(cluster: Cluster, story: Story) -> None:
