@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quadlog.codec.envelope import text_id
-from quadlog.compare.dumps import dumps_at_one_index, keeps_branch, url_of
+from quadlog.compare.dumps import dumps_at_one_index, url_of
 from quadlog.compare.history import last_touches
 from quadlog.compare.runs import Runs, differences
 
@@ -45,14 +45,13 @@ def diff(question: DiffOptions, say: Callable[[str], None]) -> int:
     Both dumps are read concurrently, since a worker does not wait long for a reader.  Their lines are sorted on disk.
     """
     urls = [url_of(worker, question.master) for worker in (question.one, question.other)]
-    is_branch = any(map(keeps_branch, urls))
     with tempfile.TemporaryDirectory(prefix="quadlog-diff-") as place:
         sides = [Runs(Path(place), name) for name in ("one", "other")]
         with dumps_at_one_index(urls[0], urls[1], question.wait_s) as dumps, ThreadPoolExecutor(2) as pool:
             read = [pool.submit(side.add, dump.lines) for side, dump in zip(sides, dumps, strict=True)]
             for ended in read:
                 ended.result()
-            indexes = [dump.claim.index for dump in dumps]
+            here, there = ((dump.claim.index, dump.claim.chain) for dump in dumps)
         found = differences(sides[0], sides[1])
         shown = [(side, line.decode()) for side, line in islice(found, question.shown)]
         total = len(shown) + sum(1 for _ in found)
@@ -61,9 +60,9 @@ def diff(question: DiffOptions, say: Callable[[str], None]) -> int:
         say(f"only at {(question.one, question.other)[side]}: {line}\n  {tell(line)}")
     if total > len(shown):
         say(f"and {total - len(shown)} more")
-    where = f"at index {indexes[0]}"
-    if is_branch:
-        where = f"at index {indexes[0]} and {indexes[1]}, of which one is of a branch"
+    where = f"at index {here[0]}"
+    if here != there:
+        where += f" and {there[0]}, of which one is of a branch"
     say(f"{question.one} and {question.other} {where}: {total or 'no'} quads differ")
     return total
 

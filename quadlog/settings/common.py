@@ -137,11 +137,12 @@ class NodeSettings(BaseSettings):
                 raise SetupError(message)
         _rename_classic(values, path)
         own = {kebab(name) for name in cls.model_fields} - {PEER}
-        peer = cls.peer_fields()
+        peer = frozenset[str]().union(*(kind.peer_fields() for kind in _kinds(NodeSettings)))
         others = {kebab(name) for kind in _kinds(NodeSettings) for name in kind.model_fields} - own - {PEER}
         given = values_in(environment, own, peer=peer, others=others)
         for key, fields in given.pop(PEER, {}).items():
-            values.setdefault(PEER, {}).setdefault(key, {}).update(fields)
+            if cls.peer_fields():
+                values.setdefault(PEER, {}).setdefault(key, {}).update(fields)
         values |= given
         try:
             return cls(**values)

@@ -46,7 +46,7 @@ def values_in(
     Args:
         environment: all variables.
         own: settings of the process.
-        peer: settings of each of its peers; empty: it has no peers.
+        peer: settings of each peer of a master.
         others: settings of other processes, which may be in the same environment: ignored.
 
     Raises:
@@ -62,18 +62,15 @@ def values_in(
                 wrong.append(f"{name} and another variable are one setting: take one out")
             elif new in own:
                 values[new] = text
-        elif (found := _of_peer(setting)) is not None and found[1] in {*peer, *_PEER}:
+        elif (found := _of_peer(setting)) is not None and found[1] in peer:
             key, field = found
-            if peer:
-                values.setdefault(PEER, {}).setdefault(key, {})[field] = text
+            values.setdefault(PEER, {}).setdefault(key, {})[field] = text
         else:
-            wrong.append(f"{name} is no setting{_nearest(name, known)}")
+            near = _nearest(name, [*known, *(f"{PEER}.1.{field}" for field in peer)])
+            wrong.append(f"{name} is no setting{near}")
     if wrong:
         raise SetupError("; ".join(wrong))
     return values
-
-
-_PEER: Final = ("id", "dc", "url", "kafka", "voting", "role")
 
 
 def _given(
@@ -112,7 +109,6 @@ def _of_peer(setting: str) -> tuple[str, str] | None:
     return (key, field) if table == PEER and key and field else None
 
 
-def _nearest(name: str, known: Collection[str]) -> str:
-    settings = [*known, *(f"{PEER}.1.{field}" for field in _PEER)]
+def _nearest(name: str, settings: list[str]) -> str:
     near = get_close_matches(_setting(name.removesuffix(FILE)), settings, n=1, cutoff=0.7)
     return f"; do you mean {variable(near[0])}?" if near else ""

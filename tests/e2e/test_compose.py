@@ -70,10 +70,13 @@ def test_a_data_centre_that_is_cut_off_waits_and_comes_back(compose: Compose) ->
     """The side with the majority continues after `max-peer-lag`."""
     compose.cut("dc3-master", "kafka-dc3")
     until(lambda: write(compose.masters[0], "meanwhile").status_code == 204, AGAIN_S)
+    refused = write(compose.masters[2], "refused")
+    assert (refused.status_code, refused.json()["error"]) == (503, "NoMajority")
     compose.heal("dc3-master", "kafka-dc3")
     until(lambda: ready(compose.masters[2]), AGAIN_S)
-    until(lambda: has(compose.masters[2], "meanwhile"), AGAIN_S)
     until(lambda: equal(compose), AGAIN_S)
+    assert [has(url, "meanwhile") for url in compose.masters] == [True, True, True]
+    assert [has(url, "refused") for url in compose.masters] == [False, False, False], "a refusal is definite"
 
 
 def test_every_container_may_be_killed(compose: Compose) -> None:

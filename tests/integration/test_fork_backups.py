@@ -47,6 +47,17 @@ ONE, TWO, THREE = ("01" * 32, "02" * 32, "03" * 32)
 """Ids of views."""
 
 
+def split_in(path: Path, log: Log, ended: Ended | None = None) -> tuple[Worker, ForkBackups]:
+    """A worker with a backup of what it had applied before a split, and one more effect applied since."""
+    worker = worker_in(path, log)
+    does(worker, "<urn:a> a 1")
+    forks = ForkBackups(path, worker.store, ended or Ended())
+    forks.make(ONE, 1, most=9)
+    forks.confirm(ONE)
+    does(worker, "<urn:b> a 1")
+    return worker, forks
+
+
 def test_it_goes_back_and_applies_the_same_log_again(tmp_path: Path) -> None:
     log = Log()
     worker = worker_in(tmp_path, log)
@@ -75,12 +86,7 @@ def test_it_goes_back_and_applies_the_same_log_again(tmp_path: Path) -> None:
 
 def test_one_that_dies_on_the_way_goes_back_when_it_is_asked_again(tmp_path: Path) -> None:
     log = Log()
-    worker = worker_in(tmp_path, log)
-    does(worker, "<urn:a> a 1")
-    forks = ForkBackups(tmp_path, worker.store, Ended())
-    forks.make(ONE, 4, most=1)
-    forks.confirm(ONE)
-    does(worker, "<urn:b> a 1")
+    worker, forks = split_in(tmp_path, log)
     assert forks.end(goes_back=True)
     worker.close()  # and the process is killed
     again = Worker(tmp_path, log, "quads")
@@ -164,13 +170,8 @@ def test_of_two_splits_one_after_the_other_the_first_one_counts(tmp_path: Path) 
 
 
 def test_with_smart_it_stays_where_it_is_also_if_simple_is_set_later(tmp_path: Path) -> None:
-    worker = worker_in(tmp_path, Log())
     ended = Ended()
-    forks = ForkBackups(tmp_path, worker.store, ended)
-    does(worker, "<urn:a> a 1")
-    forks.make(ONE, 1, most=9)
-    forks.confirm(ONE)
-    does(worker, "<urn:b> a 1")
+    _, forks = split_in(tmp_path, Log(), ended)
     assert forks.end(goes_back=False) is None
     assert forks.end(goes_back=True) is None
     assert ended.asked == 0
@@ -237,12 +238,7 @@ def test_one_that_dies_between_two_steps_has_one_of_both_stores(
     tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = Log()
-    worker = worker_in(tmp_path, log)
-    does(worker, "<urn:a> a 1")
-    forks = ForkBackups(tmp_path, worker.store, Ended())
-    forks.make(ONE, 1, most=9)
-    forks.confirm(ONE)
-    does(worker, "<urn:b> a 1")
+    worker, forks = split_in(tmp_path, log)
     after = whole_of(worker)
     forks.end(goes_back=True)
     worker.close()
@@ -264,12 +260,7 @@ def dies(_: Path) -> None:
 
 def test_where_there_is_no_space_the_store_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log()
-    worker = worker_in(tmp_path, log)
-    does(worker, "<urn:a> a 1")
-    forks = ForkBackups(tmp_path, worker.store, Ended())
-    forks.make(ONE, 1, most=9)
-    forks.confirm(ONE)
-    does(worker, "<urn:b> a 1")
+    worker, forks = split_in(tmp_path, log)
     forks.end(goes_back=True)
     worker.close()
 
