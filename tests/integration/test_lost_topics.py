@@ -131,6 +131,7 @@ def test_a_worker_takes_only_topics_of_a_rebuild_for_its_own(centre: Centre, tmp
         node_id="w1", dc="dc1", data_dir=tmp_path, port=1, kafka=centre.kafka, worker_url="http://w1"
     )
     (tmp_path / "quads").mkdir()
+    (tmp_path / "forks" / "fork-1-1").mkdir(parents=True)
     centre.has_run()
     host, topic = Leaving(), centre.own.effects
     first = centre.admin.ids([topic])[topic]
@@ -151,6 +152,7 @@ def test_a_worker_takes_only_topics_of_a_rebuild_for_its_own(centre: Centre, tmp
     assert (host.left, fed.wanted) == (1, True)
     fed.put_aside()
     assert not (tmp_path / "quads").exists()
+    assert not (tmp_path / "forks").exists(), "their offsets are of the topics before"
     assert SourceTopics(settings, centre.own, host.leave).known == {centre.own.agreed: None, topic: None}
 
 
