@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -14,7 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # their stubs
     ResourceType,  # pyright: ignore[reportPrivateImportUsage]
 )
 
-from quadlog.broker.connection import COMMON
+from quadlog.broker.connection import client_settings, note_refusal, unanswered
 from quadlog.broker.identity import PATIENCE_S, answer_of, ask_ids, id_in
 from quadlog.broker.topic_settings import MIN_IN_SYNC, NEEDED_MESSAGE_BYTES, SAFE_REPLICATION, TopicState
 from quadlog.errors import SetupError, Unavailable
@@ -40,7 +41,11 @@ class Admin:
         """Create a client that connects on the first request."""
         self._bootstrap = bootstrap
         # Must outlive its futures, which are lost when the client is destroyed.
-        self._client = AdminClient({**COMMON, "bootstrap.servers": bootstrap})
+        settings: dict[str, Any] = {
+            **client_settings(bootstrap),
+            "error_cb": partial(note_refusal, bootstrap),
+        }
+        self._client = AdminClient(settings)
 
     def ensure(self, topics: Sequence[str], *, replication: int, config: Mapping[str, str]) -> dict[str, int]:
         """Create the missing topics; return the replication factor of each existing one where it is too low.
@@ -144,11 +149,12 @@ class Admin:
                 raise Unavailable(message) from error
 
     def _topics(self) -> dict[str, Any]:
+        self._client.poll(0)  # errors of connections
         try:
             topics: dict[str, Any] = self._client.list_topics(timeout=5).topics
         except KafkaException as error:
-            message = f"no Kafka broker answers at {self._bootstrap}: {error}; start it or correct 'kafka'"
-            raise Unavailable(message) from error
+            self._client.poll(0)
+            raise Unavailable(unanswered(self._bootstrap, error)) from error
         return topics
 
     def describe(self, topics: Sequence[str]) -> list[TopicState]:

@@ -11,7 +11,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from quadlog.broker.connection import COMMON
+from quadlog.broker.connection import client_settings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -126,8 +126,7 @@ class Identities:
         """
         # Logs nothing: whatever keeps this client from the broker also affects the tail, whose consumer reports it.
         self._settings: Final = {
-            **COMMON,
-            "bootstrap.servers": bootstrap,
+            **client_settings(bootstrap),
             "log_level": 0,
             "allow.auto.create.topics": False,
         }

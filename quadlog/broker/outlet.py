@@ -11,7 +11,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from quadlog.broker.admin import why_full
-from quadlog.broker.connection import COMMON
+from quadlog.broker.connection import client_settings
 from quadlog.broker.reading import STARTING_S
 from quadlog.clock import Turns
 from quadlog.errors import TopicLost
@@ -98,8 +98,7 @@ class KafkaOutlet:
         self._held = _Held()
         self._producer = Producer(
             {
-                **COMMON,
-                "bootstrap.servers": bootstrap,
+                **client_settings(bootstrap),
                 "client.id": client,
                 "acks": "all",
                 "enable.idempotence": True,

@@ -15,8 +15,9 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from quadlog.broker.connection import COMMON
+from quadlog.broker.connection import client_settings, note_refusal, unanswered
 from quadlog.errors import RecordsGone, StateError, Unavailable
+from quadlog.kafka.acls import GROUP
 from quadlog.ports import Record
 
 if TYPE_CHECKING:
@@ -52,29 +53,31 @@ effects before it are processed by a data centre that catches up.
 
 @contextmanager
 def reading(
-    bootstrap: str, client: str, *, wait_ms: int = 500, lost: Callable[[], None] = lambda: None
+    bootstrap: str, client: str, *, wait_ms: int = 500, lost: Callable[[], None] | None = None
 ) -> Generator[Consumer, None, None]:
     """Open a consumer without a group, and close it at the end of the context.
 
     At the end of a topic the broker waits `wait_ms` for more records.  `lost` is called during a poll, before the
-    records of later connections are returned, when no broker is connected any more.
+    records of later connections are returned, when no broker is connected any more; None: for a short look.
     """
 
     def note(error: KafkaError) -> None:
-        if error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - a public name of the client
+        note_refusal(bootstrap, error)
+        if lost is not None and error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - a public name of the client
             lost()
 
     consumer = Consumer(
         {
-            **COMMON,
-            "bootstrap.servers": bootstrap,
+            **client_settings(bootstrap),
             "client.id": client,
-            "group.id": client,  # required by librdkafka, but unused: offsets are stored by quadlog
+            "group.id": GROUP,  # required by librdkafka, but unused: offsets are stored by quadlog
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
             "enable.partition.eof": False,
             "fetch.wait.max.ms": wait_ms,
             "error_cb": note,
+            # A short look ends while connections are made, and logged these as failed; what matters is raised.
+            **({"log_level": 0} if lost is None else {}),
             **_IN_PARTS,
         }
     )
@@ -96,6 +99,7 @@ _PASSING: Final = frozenset(
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,  # the group is not used
     }
 )
 
@@ -310,9 +314,10 @@ def _at(bootstrap: str, client: str, topic: str, timeout: float) -> Generator[tu
             try:
                 low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=5)
             except KafkaException as error:
+                consumer.poll(0)  # errors of connections
                 if time.monotonic() > deadline:
-                    message = f"the end of {topic} cannot be read: {error}; is its broker up?"
-                    raise Unavailable(message) from error
+                    reason = unanswered(bootstrap, error)
+                    raise Unavailable(f"the end of {topic} cannot be read: {reason}") from error
             else:
                 yield consumer, low, high
                 return

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from quadlog.cli.options import log_in_by_environment
+
 Master = Annotated[str | None, typer.Option("--master", help="URL of a master that knows the worker.")]
 
 
@@ -36,6 +38,7 @@ def diff(
     from quadlog.compare.diff import DiffOptions, TouchSource  # noqa: PLC0415
     from quadlog.compare.diff import diff as compare  # noqa: PLC0415
 
+    log_in_by_environment()
     effects = TouchSource(kafka=kafka, topic=topic, look_back=look_back) if kafka else None
     question = DiffOptions(one=one, other=other, master=master, effects=effects, wait_s=wait, shown=shown)
     raise typer.Exit(1 if compare(question, typer.echo) else 0)
@@ -55,4 +58,5 @@ def revert(
     from quadlog.compare.revert import RevertOptions  # noqa: PLC0415
     from quadlog.compare.revert import revert as submit  # noqa: PLC0415
 
+    log_in_by_environment()
     submit(RevertOptions(name=name, master=at, kafka=kafka, dry_run=dry_run, shown=shown), typer.echo)

@@ -44,6 +44,10 @@ def up(
     muted: Annotated[
         int | None, typer.Option(min=0, help="Data centres, the last ones, with muted masters.  [default: 0]")
     ] = None,
+    secured: Annotated[
+        bool,
+        typer.Option("--secured", help="Brokers with TLS, passwords and ACLs; they are in DIR/security."),
+    ] = False,
     directory: Annotated[
         Path | None,
         typer.Option("--dir", help="Keep the data here, or continue.  [default: a temporary one]"),
@@ -66,6 +70,21 @@ def up(
             help="A setting of masters or workers, such as max-peer-lag=5, for this run.",
         ),
     ] = None,
+    bind: Annotated[
+        str, typer.Option(help="Listen at this address; clients are still told 127.0.0.1 (for containers).")
+    ] = "127.0.0.1",
+    first_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1024,
+            max=65000,
+            help="Port of the first broker; further brokers, masters and workers have the next ones.",
+        ),
+    ] = None,
+    attached: Annotated[
+        bool,
+        typer.Option("--attached", help="Take commands (JSON lines) from stdin, and end when stdin ends."),
+    ] = False,
     node_command: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Start a cluster and stay in the foreground; Ctrl-C or SIGTERM stops all of it."""
@@ -85,6 +104,7 @@ def up(
                 outside=outside,
                 read_only=read_only,
                 muted=muted,
+                secured=secured or None,
             ),
             directory=directory,
             ready=ready,
@@ -92,6 +112,9 @@ def up(
             repository=repository,
             brokers=brokers,
             variables=_known(settings or []),
+            bind=bind,
+            first_port=first_port,
+            attached=attached,
         )
         run_lab(options, stop)
     except Stopped:

@@ -67,6 +67,7 @@ def rebuild(
     ] = False,
 ) -> None:
     """Re-create the topics of this master's data centre from a peer's.  Run it once, while nothing runs there."""
+    from quadlog.broker.connection import log_in  # noqa: PLC0415
     from quadlog.logs import start_logging  # noqa: PLC0415
     from quadlog.master.muted.rebuild import MutedRebuild  # noqa: PLC0415
     from quadlog.master.recovery.rebuild import TopicsRebuild  # noqa: PLC0415
@@ -74,5 +75,6 @@ def rebuild(
 
     settings = MasterSettings.load(config)
     start_logging(settings.log_level)
+    log_in(settings.kafka_credentials)
     kind = MutedRebuild if settings.role is Role.MUTED else TopicsRebuild
     kind(settings, typer.echo).run(is_meant=yes)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from quadlog.cli.options import log_in_by_environment
 from quadlog.errors import UserError
 
 Kafka = Annotated[str, typer.Option(help="Bootstrap servers of a data centre.")]
@@ -35,6 +36,7 @@ def archive(
     from quadlog.replay.spark import SparkSettings  # noqa: PLC0415
     from quadlog.topics import Topics  # noqa: PLC0415
 
+    log_in_by_environment()
     wanted = ArchiveOptions(
         kafka=kafka,
         topics=Topics(repository, dc),
@@ -82,6 +84,7 @@ def compact(
         raise UserError(
             f"--applied is no state of a store: {error}; a manifest has it as 'applied' of 'before' and 'after'"
         ) from error
+    log_in_by_environment()
     wanted = CompactOptions(
         kafka=kafka,
         topics=Topics(repository, dc),

@@ -14,11 +14,13 @@ from quadlog.lean import starting
 def master(config: OptionalConfig = None) -> None:
     """Run one master until it is told to stop."""
     with starting():
+        from quadlog.broker.connection import log_in  # noqa: PLC0415
         from quadlog.logs import start_logging  # noqa: PLC0415 - sub-commands import their modules when they run
         from quadlog.settings import MasterSettings, Role  # noqa: PLC0415
 
         settings = MasterSettings.load(config)
         start_logging(settings.log_level)
+        log_in(settings.kafka_credentials)
         if settings.role is Role.MUTED:
             from quadlog.master.muted.process import run  # noqa: PLC0415
         else:
@@ -33,12 +35,14 @@ def worker(context: typer.Context, config: OptionalConfig = None) -> None:
             raise typer.BadParameter("--config is for a worker that is run")
         return
     with starting():
+        from quadlog.broker.connection import log_in  # noqa: PLC0415
         from quadlog.logs import start_logging  # noqa: PLC0415
         from quadlog.settings import WorkerSettings  # noqa: PLC0415
         from quadlog.worker.process import run  # noqa: PLC0415
 
     settings = WorkerSettings.load(config)
     start_logging(settings.log_level)
+    log_in(settings.kafka_credentials)
     raise typer.Exit(run(settings))
 
 

@@ -11,6 +11,7 @@ import logging
 import time
 import uuid
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from quadlog.kafka.broker_security import BrokerSecurity
     from quadlog.kafka.installation import Installation
 
 SERVER_PROPERTIES = """\
@@ -102,6 +104,10 @@ class BrokerProcess:
     port: int
     controller_port: int
     peer_listeners: tuple[PeerListener, ...] = ()
+    security: BrokerSecurity | None = None
+    """None: without passwords and encryption."""
+    bind: str = "127.0.0.1"
+    """Address at which it listens for clients, which are told 127.0.0.1."""
 
     @property
     def bootstrap(self) -> str:
@@ -122,6 +128,7 @@ class BrokerProcess:
         """Write the broker's configuration; keep an existing cluster id."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self.log.parent.mkdir(parents=True, exist_ok=True)
+        self._server_properties.touch(mode=0o600)
         self._server_properties.write_text(self._properties())
         self._log4j2_properties.write_text(LOG4J2_PROPERTIES.format(log=self.log))
         if not self._cluster_id.exists():
@@ -135,7 +142,16 @@ class BrokerProcess:
         if not cluster_id:
             message = f"{self._cluster_id} is empty: restore it, or remove {self.directory} and its data"
             raise StateError(message)
-        arguments = ("format", "--ignore-formatted", "-t", cluster_id, "-c", str(self._server_properties))
+        users = self.security.format_arguments() if self.security else []
+        arguments = (
+            "format",
+            "--ignore-formatted",
+            "-t",
+            cluster_id,
+            "-c",
+            str(self._server_properties),
+            *users,
+        )
         return self.installation.command("kafka.tools.StorageTool", *arguments, jvm=self._jvm)
 
     def run_command(self, *jvm: str) -> list[str]:
@@ -148,13 +164,17 @@ class BrokerProcess:
         own = SERVER_PROPERTIES.format(
             controller_port=self.controller_port,
             data=self.data,
-            listeners=_addresses(listeners | {"CONTROLLER": self.controller_port}),
+            listeners=_addresses(listeners | {"CONTROLLER": self.controller_port}, PLAINTEXT=self.bind),
             advertised=_addresses(advertised),
-            protocols=",".join(f"{name}:PLAINTEXT" for name in (*listeners, "CONTROLLER")),
+            protocols=",".join(f"{name}:{self._protocol(name)}" for name in (*listeners, "CONTROLLER")),
         )
         # Each listener has its own threads: with eight peers, one thread each is enough.
         threads = [f"listener.name.{peer.name.lower()}.num.network.threads=1" for peer in self.peer_listeners]
-        return "\n".join([own.rstrip("\n"), *threads, ""])
+        secured = self.security.properties(listeners) if self.security else []
+        return "\n".join([own.rstrip("\n"), *threads, *secured, ""])
+
+    def _protocol(self, listener: str) -> str:
+        return self.security.protocol(listener) if self.security else "PLAINTEXT"
 
     @property
     def _jvm(self) -> tuple[str, ...]:
@@ -173,8 +193,8 @@ class BrokerProcess:
         return self.directory / "cluster-id"
 
 
-def _addresses(ports: Mapping[str, int]) -> str:
-    return ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
+def _addresses(ports: Mapping[str, int], **bind: str) -> str:
+    return ",".join(f"{name}://{bind.get(name, '127.0.0.1')}:{port}" for name, port in ports.items())
 
 
 def new_cluster_id() -> str:
@@ -185,8 +205,8 @@ def new_cluster_id() -> str:
             return text
 
 
-def watcher(bootstrap: str) -> AdminClient:
-    """Return a client that logs nothing, for a broker that may not be up yet."""
+def watcher(bootstrap: str, properties: Mapping[str, str] = MappingProxyType({})) -> AdminClient:
+    """Return a client that logs nothing, with `properties` for its security, for a broker that may not be up yet."""
     quiet = logging.getLogger("quadlog.kafka.watcher")
     quiet.addHandler(logging.NullHandler())
     quiet.propagate = False
@@ -196,6 +216,7 @@ def watcher(bootstrap: str) -> AdminClient:
             "log_level": 0,
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 100,
+            **properties,
         },
         logger=quiet,
     )
@@ -209,9 +230,9 @@ def answers(client: AdminClient) -> bool:
         return False
 
 
-def is_serving(bootstrap: str) -> bool:
+def is_serving(bootstrap: str, properties: Mapping[str, str] = MappingProxyType({})) -> bool:
     """Return whether the broker answers a new client."""
-    return answers(watcher(bootstrap))
+    return answers(watcher(bootstrap, properties))
 
 
 def until(condition: Callable[[], bool], timeout: float) -> None:

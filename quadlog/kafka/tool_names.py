@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
 from quadlog.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _TOOLS = "org.apache.kafka.tools"
 TOOLS = {
@@ -51,3 +56,34 @@ def main_class(name: str) -> str:
         message = f"Kafka has no tool {name}; there are: {', '.join(TOOLS)}"
         raise UserError(message)
     return TOOLS[name]
+
+
+_CONFIG: Final = "--command-config"
+"""Option of the tools with the file of their client's properties."""
+_OLD_CONFIGS: Final = ("--admin.config", "--consumer-config", "--consumer.config", "--producer.config")
+"""Its former names, which some tools still take."""
+_CLUSTER: Final = "cluster"
+"""A tool whose commands take the options."""
+_WITHOUT: Final = frozenset({"dump-log", "jmx", "replica-verification", "storage"})
+"""Tools without that option."""
+
+
+def has_properties(name: str, arguments: Sequence[str]) -> bool:
+    """Return whether these arguments of a tool need no properties of a client: they give some, or cannot.
+
+    >>> has_properties("topics", ["--list", "--command-config=f"]), has_properties("topics", ["--config", "a=b"])
+    (True, False)
+    """
+    names = {_CONFIG, *_OLD_CONFIGS, *(["--config"] if name == _CLUSTER else [])}
+    return name in _WITHOUT or "--help" in arguments or any(one.split("=")[0] in names for one in arguments)
+
+
+def with_properties(name: str, arguments: Sequence[str], file: str) -> list[str]:
+    """Return the arguments of a tool with a file of its client's properties.
+
+    >>> with_properties("metadata-quorum", ["describe", "--status"], "f")
+    ['--command-config', 'f', 'describe', '--status']
+    """
+    if name == _CLUSTER:
+        return [*arguments, _CONFIG, file]
+    return [_CONFIG, file, *arguments]

@@ -11,18 +11,22 @@ from typing import TYPE_CHECKING
 
 import httpx
 
+from quadlog.kafka.acls import add_grants
 from quadlog.kafka.broker_process import BrokerProcess, PeerListener, answers, watcher
+from quadlog.kafka.broker_security import ADMIN
 from quadlog.lab.child import Child
 from quadlog.lab.links.client import links_answer
 from quadlog.lab.links.relay import ListenDoor
 from quadlog.lab.links.wiring import Wiring
 from quadlog.lab.node_files import HOST, child_environment, url_of, write_settings
+from quadlog.lab.security import grants_at, security_of
 from quadlog.lab.shape import LINKS
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
+    from quadlog.kafka.acls import Grant
     from quadlog.kafka.installation import Installation
     from quadlog.lab.directory import LabDirectory
     from quadlog.lab.shape import LabNode
@@ -34,10 +38,12 @@ def make_children(
     node_command: list[str],
     http: httpx.AsyncClient,
     variables: Mapping[str, str],
+    *,
+    bind: str = HOST,
 ) -> dict[str, Child]:
     """Return a child for every node, in the order of their start; write their files.
 
-    `variables`: added to the environment of all of them.
+    `variables`: added to the environment of all of them; `bind`: address at which they listen for clients.
     """
     environment = child_environment({**os.environ, **variables}, directory.record.lab_id)
     (directory.path / "logs").mkdir(exist_ok=True)
@@ -45,9 +51,9 @@ def make_children(
     for node in directory.record.nodes:
         ports, probe_alone = tuple(directory.record.ports[name] for name in node.port_names), None
         if node.kind == "broker":
-            broker = _broker(directory, node, installation)
+            broker = _broker(directory, node, installation, bind)
             broker.write_files()
-            address, probe = broker.bootstrap, _kafka_probe(broker.bootstrap)
+            address, probe = broker.bootstrap, _kafka_probe(broker, list(grants_at(directory, node)))
             commands = _broker_commands(broker)
         elif node.kind == "links":
             address, probe = f"{HOST}:{ports[0]}", partial(links_answer, ports[0])
@@ -57,7 +63,7 @@ def make_children(
             probe = _http_probe(http, address + _ready_path(directory, node))
             if node.kind == "master" and directory.record.shape.writes(node.dc):
                 probe_alone = _http_probe(http, f"{address}/healthz/ready?for=reads")
-            commands = _node_commands(node, node_command, write_settings(directory, node))
+            commands = _node_commands(node, node_command, write_settings(directory, node, bind))
         children[node.id] = Child(
             node=node,
             address=address,
@@ -77,7 +83,7 @@ def _ready_path(directory: LabDirectory, node: LabNode) -> str:
     return "/healthz/ready" if directory.record.shape.writes(node.dc) else "/healthz/started"
 
 
-def _broker(directory: LabDirectory, node: LabNode, installation: Installation) -> BrokerProcess:
+def _broker(directory: LabDirectory, node: LabNode, installation: Installation, bind: str) -> BrokerProcess:
     ports = directory.record.ports
     return BrokerProcess(
         installation=installation,
@@ -90,6 +96,8 @@ def _broker(directory: LabDirectory, node: LabNode, installation: Installation) 
             for way in directory.record.shape.ways
             if way.server.id == node.id
         ),
+        security=security_of(directory),
+        bind=bind,
     )
 
 
@@ -133,12 +141,22 @@ def _node_commands(node: LabNode, node_command: list[str], file: str) -> Callabl
     return lambda: [[*node_command, node.kind, "--config", file]]
 
 
-def _kafka_probe(bootstrap: str) -> Callable[[], Awaitable[bool]]:
-    client = watcher(bootstrap)  # kept: without a reference it is destroyed while its threads run
+def _kafka_probe(broker: BrokerProcess, wanted: Sequence[Grant]) -> Callable[[], Awaitable[bool]]:
+    properties = broker.security.client(ADMIN) if broker.security else dict[str, str]()
+    client = watcher(
+        broker.bootstrap, properties
+    )  # kept: without a reference it is destroyed while its threads run
+
+    def serves() -> bool:
+        if not answers(client):
+            return False
+        if broker.security:
+            add_grants(client, wanted)
+        return True
 
     async def probe() -> bool:
         # This may run in another thread, because it does not fork: see `leash`.
-        return await asyncio.to_thread(answers, client)
+        return await asyncio.to_thread(serves)
 
     return probe
 

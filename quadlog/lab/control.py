@@ -1,16 +1,21 @@
-"""Connection of `quadlog lab kill`, `start` and `status` to the running lab.
+"""Connections to the running lab: of `quadlog lab kill`, `start` and `status`, and of the program that started it.
 
-It is a Unix socket that only the user may open; each request and each answer is one line of JSON.  Commands are sent to
-the lab because processes that must die with it can only be started by it.
+The first is a Unix socket that only the user may open, the second is stdin and stdout (`lab up --attached`); each
+request and each answer is one line of JSON.  Commands are sent to the lab because processes that must die with it can
+only be started by it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import socket
+import stat
+import sys
 import tempfile
+from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,27 +25,29 @@ from quadlog.errors import QuadlogError, SetupError
 from quadlog.lab.directory import read_record
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import AsyncGenerator
 
+Command = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Executes one command, and returns its answer; raises QuadlogError."""
 TIMEOUT = 200.0
 """Seconds; longer than any command of the lab takes."""
 LONGEST = 65536
+FIRST_TIMEOUT = 60.0
+"""Seconds within which the first command has to come on stdin: a client of a container may die before it attaches."""
 
 
 @asynccontextmanager
-async def serve(command: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> AsyncGenerator[str]:
+async def serve(command: Command) -> AsyncGenerator[str]:
     """Listen while the context is open; yield the path of the socket; cancel running commands at the end."""
     running: set[asyncio.Task[None]] = set()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            reply = {"ok": True, **await command(json.loads(await reader.readline()))}
-        except QuadlogError as error:
-            reply = {"ok": False, "error": type(error).__name__, "message": str(error)}
-        except ValueError as error:
-            reply = {"ok": False, "error": "UserError", "message": f"not a line of JSON: {error}"}
+            line = await reader.readline()
+        except ValueError:  # too long: what has arrived of it is no JSON either
+            line = b""
         with suppress(ConnectionError):
-            writer.write(json.dumps(reply).encode() + b"\n")
+            writer.write(await _reply(command, line))
             await writer.drain()
         writer.close()
 
@@ -63,6 +70,62 @@ async def serve(command: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) 
             await asyncio.gather(*running, return_exceptions=True)
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+@asynccontextmanager
+async def attached(command: Command, ended: Callable[[], None]) -> AsyncGenerator[None]:
+    """Execute the commands on stdin one after the other, and answer on stdout, while the context is open.
+
+    `ended` is called when stdin ends: with its client, however that ends, or when the client closes it; and if no
+    command comes within `FIRST_TIMEOUT`.
+
+    Raises:
+        SetupError: stdin is neither a pipe nor a socket.
+
+    """
+    mode = os.fstat(sys.stdin.fileno()).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        message = "--attached reads commands from stdin, which is not a pipe: start it from a program, or leave it out"
+        raise SetupError(message)
+    reader = asyncio.StreamReader(limit=LONGEST)
+    protocol = asyncio.StreamReaderProtocol(reader)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
+    turn = asyncio.Lock()
+
+    async def answer(line: bytes) -> None:
+        async with turn:
+            reply = await _reply(command, line)
+        with suppress(OSError):
+            sys.stdout.buffer.write(reply)
+            sys.stdout.buffer.flush()
+
+    async def read() -> None:
+        async with asyncio.TaskGroup() as group:  # the end of stdin is noticed while a command is executed
+            try:
+                async with asyncio.timeout(FIRST_TIMEOUT) as first:
+                    async for line in reader:
+                        first.reschedule(None)
+                        group.create_task(answer(line))
+            finally:  # a line that is too long, and a client that never comes, end it, too
+                ended()
+
+    reading = asyncio.create_task(read())
+    try:
+        yield
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        transport.close()
+
+
+async def _reply(command: Command, line: bytes) -> bytes:
+    try:
+        reply = {"ok": True, **await command(json.loads(line))}
+    except QuadlogError as error:
+        reply = {"ok": False, "error": type(error).__name__, "message": str(error)}
+    except ValueError as error:
+        reply = {"ok": False, "error": "UserError", "message": f"not a line of JSON: {error}"}
+    return json.dumps(reply).encode() + b"\n"
 
 
 def forget(address: str) -> None:

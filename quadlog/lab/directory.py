@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from quadlog.errors import SetupError, StateError
+from quadlog.errors import SetupError, StateError, UserError
 from quadlog.kafka.ports import free_ports, is_free
 from quadlog.lab.shape import LabShape
 
@@ -101,7 +101,12 @@ class LabDirectory:
 
 @contextmanager
 def open_directory(
-    path: Path, wanted: LabRequest, *, repository: str | None = None, brokers: Path | None = None
+    path: Path,
+    wanted: LabRequest,
+    *,
+    repository: str | None = None,
+    brokers: Path | None = None,
+    first_port: int | None = None,
 ) -> Generator[LabDirectory]:
     """Lock `path`, and continue the lab in it or begin a new one.
 
@@ -110,6 +115,7 @@ def open_directory(
         wanted: processes of the lab.
         repository: name of the repository; None: as recorded, or main.
         brokers: READY file of the lab whose brokers are used; None: as recorded, or its own.
+        first_port: first of consecutive ports for `LabShape.client_ports`; None: as recorded, or any.
 
     Raises:
         SetupError: the directory cannot be used; the message says why, and nothing was changed.
@@ -120,9 +126,10 @@ def open_directory(
     with _locked(path / "lab.lock"):
         recorded = read_record(path)
         if recorded is None:
-            record = _new_record(wanted.fill(LabShape()), repository or "main", brokers)
+            record = _new_record(wanted.fill(LabShape()), repository or "main", brokers, first_port)
         else:
             _check_same(path, recorded, wanted)
+            _check_same_ports(path, recorded, first_port)
             _check_same_log(path, recorded, repository, brokers)
             record = recorded
         write_atomically(path / "lab.json", record.to_json())
@@ -209,8 +216,36 @@ def _check_same_log(path: Path, recorded: LabRecord, repository: str | None, bro
         raise SetupError(message)
 
 
-def _new_record(shape: LabShape, repository: str, brokers: Path | None) -> LabRecord:
-    known = {} if brokers is None else _ports_of_brokers(brokers, shape)
+def _check_same_ports(path: Path, recorded: LabRecord, first_port: int | None) -> None:
+    if first_port is None:
+        return
+    for name, port in _consecutive(recorded.shape, first_port).items():
+        if recorded.ports[name] != port:
+            message = (
+                f"the lab in {path} has {name} at port {recorded.ports[name]}, --first-port {first_port} asks for"
+                f" {port}: leave the option out to continue it, or give another --dir"
+            )
+            raise SetupError(message)
+
+
+def _consecutive(shape: LabShape, first_port: int) -> dict[str, int]:
+    return {name: first_port + number for number, name in enumerate(shape.client_ports)}
+
+
+def _new_record(shape: LabShape, repository: str, brokers: Path | None, first_port: int | None) -> LabRecord:
+    """Return the record of a new lab.
+
+    Raises:
+        UserError: a first port, or secured brokers, were asked for with the brokers of another lab.
+
+    """
+    if brokers is not None and shape.secured:
+        raise UserError("the brokers of another lab do not know the users of this one: leave --secured out")
+    if first_port is not None and brokers is not None:
+        raise UserError("--first-port is for a lab with brokers of its own: leave out it or --brokers")
+    known = {} if first_port is None else _consecutive(shape, first_port)
+    if brokers is not None:
+        known = _ports_of_brokers(brokers, shape)
     return LabRecord(
         lab_id=uuid.uuid4().hex,
         shape=shape,

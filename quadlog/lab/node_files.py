@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from quadlog.errors import UserError
 from quadlog.lab.processes import LAB_ID
+from quadlog.lab.security import security_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,6 +33,7 @@ WRITTEN = (
     "peer",
 )
 """Settings that the lab determines."""
+_SECURITY = tuple(f"QUADLOG_KAFKA_{what}_" for what in ("SECURITY", "SSL", "SASL", "OAUTH"))
 DECIDED = frozenset(f"QUADLOG_{key.upper().replace('-', '_')}" for key in WRITTEN)
 
 
@@ -50,18 +52,19 @@ def _port(directory: LabDirectory, server: str, seen_from: str) -> int:
     return record.ports[record.shape.port_name(server, seen_from=seen_from)]
 
 
-def write_settings(directory: LabDirectory, node: LabNode) -> str:
-    """Write the settings of a master or worker; return the path of the file."""
+def write_settings(directory: LabDirectory, node: LabNode, bind: str = HOST) -> str:
+    """Write the settings of a master or worker that listens at `bind`; return the path of the file."""
     shape = directory.record.shape
     values: dict[str, str | int] = {
         "node-id": node.id,
         "dc": node.dc,
         "repository": directory.record.repository,
         "data-dir": str(directory.node(node.id) / "data"),
-        "host": HOST,
+        "host": bind,
         "port": directory.record.ports[node.id],
         "kafka": kafka_of(directory, node.dc, seen_from=node.dc),
         f"{node.kind}-url": url_of(directory, node, seen_from=node.dc),
+        **security_settings(directory, node),
     }
     if node.kind == "master":
         values["voting"], values["role"] = shape.votes(node.dc), _role(shape, node.dc)
@@ -80,6 +83,7 @@ def write_settings(directory: LabDirectory, node: LabNode) -> str:
             text += f"\n[peer.{number}]\n{_toml(peer)}"
     file = directory.node(node.id) / f"{node.kind}.toml"
     file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch(mode=0o600)  # it may have a password
     file.write_text(text)
     return str(file)
 
@@ -96,7 +100,11 @@ def child_environment(inherited: Mapping[str, str], lab_id: str) -> dict[str, st
     `QUADLOG_…` variables override settings files.  Variables for settings that the lab determines, such as an id or a
     port, are left out; others (a log level, a time-out) are passed on.
     """
-    kept = {name: value for name, value in inherited.items() if name not in DECIDED}
+    kept = {
+        name: value
+        for name, value in inherited.items()
+        if name not in DECIDED and not name.startswith(_SECURITY)
+    }
     return {**kept, LAB_ID: lab_id, "PYTHONUNBUFFERED": "1"}
 
 

@@ -66,6 +66,8 @@ class LabShape:
     """Number of data centres, the last ones, that are witnesses: with read-only masters and without workers."""
     muted: int = 0
     """Number of data centres, the last ones, that are muted: their masters have no vote, and copy the agreed log."""
+    secured: bool = False
+    """True if the brokers speak TLS, ask for passwords, and have ACLs."""
 
     @property
     def dc_names(self) -> tuple[str, ...]:
@@ -119,6 +121,15 @@ class LabShape:
         return tuple(dict.fromkeys((*names, *(way.door for way in self.ways))))
 
     @property
+    def client_ports(self) -> tuple[str, ...]:
+        """Names of the ports that clients use: of brokers, masters and workers, in the order of their start.
+
+        >>> LabShape(dcs=1, masters=1, workers=1).client_ports
+        ('broker-dc1', 'dc1-m1', 'dc1-w1')
+        """
+        return tuple(node.id for node in self.nodes if node.kind != "links")
+
+    @property
     def has_links(self) -> bool:
         """True if the traffic between data centres passes through links.
 
@@ -159,7 +170,9 @@ class LabShape:
         outside = f" --outside {self.outside}" if self.outside else ""
         read_only = f" --read-only {self.read_only}" if self.read_only else ""
         muted = f" --muted {self.muted}" if self.muted else ""
-        return f"--dcs {self.dcs} --masters {self.masters} --workers {self.workers}{shared}{outside}{read_only}{muted}"
+        secured = " --secured" if self.secured else ""
+        numbers = f"--dcs {self.dcs} --masters {self.masters} --workers {self.workers}"
+        return f"{numbers}{shared}{outside}{read_only}{muted}{secured}"
 
 
 def _listener(broker_dc: str, opener: str) -> str:
@@ -182,6 +195,7 @@ class LabRequest:
     outside: int | None = None
     read_only: int | None = None
     muted: int | None = None
+    secured: bool | None = None
 
     def fill(self, known: LabShape) -> LabShape:
         """Return `known`, overridden by the values of the command line.
@@ -200,6 +214,7 @@ class LabRequest:
             outside=known.outside if self.outside is None else self.outside,
             read_only=known.read_only if self.read_only is None else self.read_only,
             muted=known.muted if self.muted is None else self.muted,
+            secured=known.secured if self.secured is None else self.secured,
         )
         if shape.outside and (shape.outside >= shape.dcs or shape.masters > 1):
             message = (
@@ -214,6 +229,8 @@ class LabRequest:
                 f" --read-only; this is {shape}"
             )
             raise UserError(message)
+        if shape.secured and not shape.masters:
+            raise UserError(f"--secured needs the users of --masters and --workers; this is {shape}")
         if shape.workers and not shape.masters:
             raise UserError(f"workers need a master: give --workers 0 beside --masters 0; this is {shape}")
         if shape.read_only >= shape.dcs:

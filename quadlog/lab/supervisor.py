@@ -46,7 +46,7 @@ class Supervisor:
         self._children = children
         self._events = events
         self._ready = ready
-        self._everything_served = False
+        self._everything_served = asyncio.Event()
         self._reported: dict[str, int | None] = {}
 
     async def start_all(self) -> None:
@@ -66,7 +66,7 @@ class Supervisor:
             logs = ", ".join(f"{child.node.id} ({child.state}, {child.log})" for child in missing)
             message = f"not everything was ready after {START_TIMEOUT:.0f} s, see the logs of {logs}"
             raise SetupError(message) from error
-        self._everything_served = True
+        self._everything_served.set()
         self._write_ready()
 
     async def _start_each(self, *kinds: str) -> None:
@@ -127,6 +127,9 @@ class Supervisor:
             case {"do": "status"}:
                 links = await self._links(SHOW) if self._links_run() else []
                 return {"lab_id": self._directory.record.lab_id, "nodes": self._status(), "links": links}
+            case {"do": "describe"}:
+                await self._everything_served.wait()
+                return {"lab": self._describe()}
             case {"do": "links", "request": wanted}:
                 return {"links": await self._links(wanted)}
             case _:
@@ -174,7 +177,7 @@ class Supervisor:
         return f"{child.node.id} was sent {name}: {child.state}"
 
     async def _start_again(self, child: Child, environment: Mapping[str, str]) -> str:
-        if not self._everything_served:
+        if not self._everything_served.is_set():
             message = f"the lab is still starting, {child.node.id} with it: wait"
             raise UserError(message)
         if child.starting.locked() or child.is_alive:

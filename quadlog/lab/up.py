@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,8 @@ from quadlog.lab import control, processes
 from quadlog.lab.children import make_children
 from quadlog.lab.directory import LabDirectory, check_ports, open_directory
 from quadlog.lab.events import Events
+from quadlog.lab.node_files import HOST
+from quadlog.lab.security import prepare_security
 from quadlog.lab.supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -46,6 +48,12 @@ class UpOptions:
     """READY file of the lab whose brokers are used."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     """Added to the environment of all processes."""
+    bind: str = HOST
+    """Address at which brokers, masters and workers listen for clients, which are told 127.0.0.1."""
+    first_port: int | None = None
+    """First of consecutive ports for brokers, masters and workers."""
+    attached: bool = False
+    """Commands come on stdin, answers go to stdout, and the lab ends with its stdin."""
 
 
 def run_lab(options: UpOptions, stop: StopSignal) -> None:
@@ -60,12 +68,17 @@ def run_lab(options: UpOptions, stop: StopSignal) -> None:
     with (
         _place(options.directory) as path,
         open_directory(
-            path, options.wanted, repository=options.repository, brokers=options.brokers
+            path,
+            options.wanted,
+            repository=options.repository,
+            brokers=options.brokers,
+            first_port=options.first_port,
         ) as directory,
     ):
         _forget_last_run(directory, options.ready)
         os.environ[processes.LAB_ID] = directory.record.lab_id  # also for the download of the jars
         installation = prepare(events.write)
+        prepare_security(directory, installation.java)
         events.write(f"lab {directory.record.lab_id} in {path}: {directory.record.shape}")
         asyncio.run(_run(directory, installation, options, stop, events))
 
@@ -76,12 +89,16 @@ async def _run(
     stop.hand_over_to_loop()
     node_command = options.node_command or [sys.executable, "-m", "quadlog"]
     async with httpx.AsyncClient(trust_env=False) as http:
-        children = make_children(directory, installation, node_command, http, options.variables)
+        children = make_children(
+            directory, installation, node_command, http, options.variables, bind=options.bind
+        )
         ready = options.ready.absolute() if options.ready else None
         supervisor = Supervisor(directory, children, events, ready)
         try:
-            async with control.serve(supervisor.command) as address:
-                directory.set_control(address)
+            async with AsyncExitStack() as stack:
+                directory.set_control(await stack.enter_async_context(control.serve(supervisor.command)))
+                if options.attached:
+                    await stack.enter_async_context(control.attached(supervisor.command, stop.request))
                 await _until_stopped(supervisor, stop, events)
         finally:
             await supervisor.stop_all()

@@ -114,6 +114,8 @@ def session(
         "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
         # A sum of hashes must wrap around, and a header that is not a number must become null.
         "spark.sql.ansi.enabled": "false",
+        # Spark's default, zstd, extracts a library to /tmp and executes it there, which hardened hosts forbid.
+        "spark.shuffle.mapStatus.compression.codec": "lz4",
         # The amount of data is known in advance, and replanning during a query costs a second.
         "spark.sql.adaptive.enabled": "false",
         **(

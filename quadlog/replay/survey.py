@@ -22,6 +22,7 @@ from pyspark.sql.avro.functions import from_avro
 import schemas
 from consumers.agreed import AgreedRun
 from consumers.effects import Run
+from quadlog.broker.connection import credentials_for
 from quadlog.codec.envelope import EPOCH
 from quadlog.core.model import TransactionKind
 
@@ -188,8 +189,11 @@ class Surveyor:
 
     def _in_kafka(self, topic: Topic, start: int, end: int, *, headers: bool) -> DataFrame:
         tasks = max(self.tasks, -(-(end - start) // TASK))
+        credentials = credentials_for(topic.kafka)
+        properties = {} if credentials is None else credentials.java()
         options = {
             "kafka.bootstrap.servers": topic.kafka,
+            **{f"kafka.{name}": text for name, text in properties.items()},
             "assign": json.dumps({topic.name: [0]}),
             "startingOffsets": json.dumps({topic.name: {"0": start}}),
             "endingOffsets": json.dumps({topic.name: {"0": end}}),

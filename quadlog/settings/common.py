@@ -7,17 +7,20 @@ import tomllib
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotation
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from quadlog import failpoints
 from quadlog.core.cluster_settings import CLASSIC, parsed
 from quadlog.errors import SetupError, UserError
 from quadlog.settings.environment import PEER, values_in, variable
+from quadlog.settings.kafka_security import KafkaSecuritySettings
 from quadlog.settings.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from quadlog.settings.kafka_security import KafkaCredentials
 
 
 def kebab(name: str) -> str:
@@ -59,7 +62,7 @@ def _rename_classic(values: dict[str, Any], path: Path | None) -> None:
             values[new] = values.pop(old)
 
 
-class NodeSettings(BaseSettings):
+class NodeSettings(KafkaSecuritySettings, BaseSettings):
     """Settings that masters and workers have in common."""
 
     model_config = SettingsConfigDict(
@@ -91,6 +94,21 @@ class NodeSettings(BaseSettings):
     log_level: str = "info"
     failpoint: str = ""
     """Point at which a test lets this process die, see `quadlog.failpoints`."""
+
+    @property
+    def kafka_credentials(self) -> dict[str, KafkaCredentials]:
+        """Credentials for each Kafka, by its bootstrap servers.
+
+        Raises:
+            ValueError: settings contradict each other, or a file cannot be read.
+
+        """
+        return {self.kafka: self.credentials()}
+
+    @model_validator(mode="after")
+    def _can_log_in(self) -> Self:
+        assert self.kafka_credentials, "a node has a Kafka"
+        return self
 
     @field_validator("failpoint")
     @classmethod
@@ -136,10 +154,7 @@ class NodeSettings(BaseSettings):
                 )
                 raise SetupError(message)
         _rename_classic(values, path)
-        own = {kebab(name) for name in cls.model_fields} - {PEER}
-        peer = frozenset[str]().union(*(kind.peer_fields() for kind in _kinds(NodeSettings)))
-        others = {kebab(name) for kind in _kinds(NodeSettings) for name in kind.model_fields} - own - {PEER}
-        given = values_in(environment, own, peer=peer, others=others)
+        given = _given(environment, cls)
         for key, fields in given.pop(PEER, {}).items():
             if cls.peer_fields():
                 values.setdefault(PEER, {}).setdefault(key, {}).update(fields)
@@ -156,6 +171,36 @@ class NodeSettings(BaseSettings):
     def peer_fields(cls) -> frozenset[str]:
         """Return the settings of each peer; empty: this process has no peers."""
         return frozenset()
+
+
+def kafka_credentials(environ: Mapping[str, str] | None = None) -> KafkaCredentials:
+    """Return the credentials that `QUADLOG_KAFKA_…` variables give a command without settings.
+
+    `environ`: the variables; None: those of this process.
+
+    Raises:
+        SetupError: names each wrong variable and what it should be.
+
+    """
+    given = _given(os.environ if environ is None else environ, KafkaSecuritySettings)
+    try:
+        return KafkaSecuritySettings(
+            **{name.replace("-", "_"): text for name, text in given.items()}
+        ).credentials()
+    except ValidationError as error:
+        wrong = "; ".join(f"{variable(kebab(str(e['loc'][0])))}: {e['msg']}" for e in error.errors())
+        raise SetupError(f"QUADLOG_KAFKA_… variables are not usable: {wrong}") from error
+    except ValueError as error:
+        raise SetupError(f"QUADLOG_KAFKA_… variables are not usable: {error}") from error
+
+
+def _given(environment: Mapping[str, str], kind: type[BaseModel]) -> dict[str, Any]:
+    """Return the values of the settings of a kind of process that its environment has."""
+    kinds = list(_kinds(NodeSettings))
+    own = {kebab(name) for name in kind.model_fields} - {PEER}
+    peer = frozenset[str]().union(*(one.peer_fields() for one in kinds))
+    others = {kebab(name) for one in kinds for name in one.model_fields} - own - {PEER}
+    return values_in(environment, own, peer=peer, others=others)
 
 
 def _kinds(kind: type[NodeSettings]) -> Iterator[type[NodeSettings]]:

@@ -6,9 +6,10 @@ from collections import Counter
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from quadlog.settings.common import NodeSettings, kebab
+from quadlog.settings.kafka_security import KafkaCredentials, KafkaSecuritySettings
 
 
 def _lower(value: object) -> object:
@@ -28,7 +29,7 @@ class Role(StrEnum):
 AnyRole = Annotated[Role, BeforeValidator(_lower)]
 
 
-class PeerSettings(BaseModel):
+class PeerSettings(KafkaSecuritySettings):
     """Another master, `peer.N.…` in the TOML file."""
 
     model_config = ConfigDict(alias_generator=kebab, populate_by_name=True, extra="forbid", frozen=True)
@@ -66,6 +67,26 @@ class MembershipSettings(NodeSettings):
     def source(self) -> str:
         """The data centre that a muted master copies."""
         return self.follow or min(peer.dc for peer in self.peer.values() if peer.role is Role.READ_WRITE)
+
+    @property
+    def kafka_credentials(self) -> dict[str, KafkaCredentials]:
+        """Credentials for each Kafka, by its bootstrap servers.
+
+        Raises:
+            ValueError: settings contradict each other, or a file cannot be read.
+
+        """
+        found = super().kafka_credentials
+        for key, peer in self.peer.items():
+            try:
+                credentials = peer.credentials(self)
+            except ValueError as error:
+                raise ValueError(f"peer.{key}: {error}") from None
+            if found.setdefault(peer.kafka, credentials) != credentials:
+                raise ValueError(
+                    f"peer.{key}: other settings have other credentials for {peer.kafka}: give one"
+                )
+        return found
 
     @model_validator(mode="after")
     def _peers_are_others(self) -> Self:

@@ -206,6 +206,7 @@ class Shape(TypedDict, total=False):
     masters: int
     workers: int
     shared_broker: bool
+    secured: bool
     outside: int
     read_only: int
     muted: int
@@ -237,6 +238,7 @@ def start_lab(directory: Path, **shape: Unpack[Shape]) -> RunningLab:
     options = [text for name, value in asked.items() if value is not None for text in (name, str(value))]
     options += [text for setting in shape.get("settings", ()) for text in ("--set", setting)]
     options += ["--shared-broker"] * shape.get("shared_broker", False)
+    options += ["--secured"] * shape.get("secured", False)
     command = [sys.executable, "-m", "quadlog", "lab", "up", "--dir", str(directory), "--ready", str(ready)]
     with output.open("w") as out:
         popen = subprocess.Popen(

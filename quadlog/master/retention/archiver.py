@@ -53,7 +53,9 @@ class Archiver:
         }
         words = [word for option in options.items() for word in option]
         command = leashed([sys.executable, "-m", "quadlog", "archive", str(self._directory), *words])
-        done = subprocess.run(command, check=False)  # noqa: S603 - our own program
+        done = subprocess.run(  # noqa: S603 - our own program
+            command, check=False, env=settings.credentials().environment()
+        )
         if done.returncode:
             raise QuadlogError(f"quadlog archive ended with {done.returncode}; what it said stands above")
         topics = [self._topics.agreed, self._topics.effects]

@@ -247,6 +247,8 @@ class CatchUp:
         }
         words = [word for option in options.items() for word in option]
         command = leashed([sys.executable, "-m", "quadlog", "compact", str(self._bundle), *words])
-        done = subprocess.run(command, check=False)  # noqa: S603 - our own program
+        done = subprocess.run(  # noqa: S603 - our own program
+            command, check=False, env=settings.credentials().environment()
+        )
         if done.returncode:
             raise QuadlogError(f"quadlog compact ended with {done.returncode}; what it said stands above")
