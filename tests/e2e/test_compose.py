@@ -14,7 +14,7 @@ import pytest
 
 from quadlog.kafka.ports import free_ports
 from tests.support.clusters.cluster import HTTP, UPDATE, ask, until
-from tests.support.clusters.compose import ROOT, Compose, composed, needs_docker
+from tests.support.clusters.compose import BUILD_S, ROOT, Compose, build, composed, needs_docker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,16 +22,18 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.soak, pytest.mark.long("an image is built, and fifteen containers start and die")]
 
 IMAGE = "quadlog:test"
-BUILD_S = 900
 AGAIN_S = 60.0
 """Within which all take writes again, and are equal."""
 
 
-@pytest.fixture(scope="module")
-def compose() -> Iterator[Compose]:
+SECURE = ROOT / "compose.secure.yaml"
+
+
+@pytest.fixture(scope="module", params=[(), (SECURE,)], ids=["plain", "secured"])
+def compose(request: pytest.FixtureRequest) -> Iterator[Compose]:
     needs_docker()
-    subprocess.run(["docker", "build", "--quiet", "--tag", IMAGE, "."], cwd=ROOT, check=True, timeout=BUILD_S)
-    with composed(IMAGE) as up:
+    build(IMAGE)
+    with composed(IMAGE, overlays=request.param) as up:
         yield up
 
 
@@ -81,13 +83,37 @@ def test_a_data_centre_that_is_cut_off_waits_and_comes_back(compose: Compose) ->
 
 def test_every_container_may_be_killed(compose: Compose) -> None:
     """One after the other; what was acknowledged stays."""
-    for number, name in enumerate(sorted(compose.containers())):
+    names = [name for name in sorted(compose.containers()) if re.match(r"kafka-|dc\d-", name)]
+    assert len(names) == 12
+    for number, name in enumerate(names):
         compose.run("kill", "--signal", "KILL", name)
         compose.run("up", "--wait", "--no-recreate", name)
         until(lambda: all(ready(url) for url in compose.masters), AGAIN_S)
         until(lambda n=number: write(compose.masters[n % 3], f"n{n}").status_code == 204, AGAIN_S)  # type: ignore[misc]
     until(lambda: equal(compose), AGAIN_S)
     assert all(has(url, f"n{number}") for url in compose.masters for number in range(12))
+
+
+def test_secrets_are_in_no_log_and_no_answer(compose: Compose) -> None:
+    """Nor in what `docker inspect` shows."""
+    if not compose.is_secured:
+        assert "credentials" not in compose.containers()
+        return
+    listed = compose.run("exec", "-T", "dc1-master", "sh", "-c", "cd /security/passwords && grep -H . *")
+    passwords = dict(line.split(":", 1) for line in listed.splitlines())
+    assert {"admin", "keystore", "reader", "dc1-m1", "dc3-w2"} < passwords.keys()
+    said = {"logs": compose.run("logs", "--no-color")}
+    for name, container in compose.containers().items():
+        said[f"inspect {name}"] = compose.docker("inspect", container)
+        if "-worker" in name:
+            said[name] = compose.fetch(name, "/status")
+    for url in compose.masters:
+        for path in ("/cluster/status", "/cluster/settings", "/metrics"):
+            said[url + path] = HTTP.get(url + path).text
+    assert min(map(len, said.values())) > 0
+    assert [
+        (place, user) for place, text in said.items() for user, word in passwords.items() if word in text
+    ] == []
 
 
 def test_it_runs_without_rights_and_nothing_of_it_is_left(compose: Compose) -> None:
@@ -112,16 +138,15 @@ def test_the_quickstart_does_what_it_says() -> None:
     needs_docker()
     text = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) == 6
-    name, ports = f"quadlog-test-{uuid.uuid4().hex[:8]}", free_ports(3)
+    assert len(blocks) == 7
+    name, ports = f"quadlog-test-{uuid.uuid4().hex[:8]}", free_ports(4)
     environment = os.environ | {"COMPOSE_PROJECT_NAME": name}
-    environment |= {f"QUADLOG_DC{number}_PORT": str(port) for number, port in enumerate(ports, 1)}
+    environment |= {f"QUADLOG_DC{number}_PORT": str(port) for number, port in enumerate(ports[1:], 1)}
+    environment["QUADLOG_SPARK_PORT"] = str(ports[0])
     said = ""
     try:
         for block in blocks:
-            script = re.sub(
-                r"127\.0\.0\.1:808(\d)", lambda found: f"127.0.0.1:{ports[int(found[1]) - 1]}", block
-            )
+            script = re.sub(r"127\.0\.0\.1:808(\d)", lambda found: f"127.0.0.1:{ports[int(found[1])]}", block)
             script = re.sub(r"\bquadlog([_-])(?=wan|dc|kafka)", rf"{name}\1", script)
             done = subprocess.run(
                 ["bash", "-euc", script],
@@ -135,8 +160,13 @@ def test_the_quickstart_does_what_it_says() -> None:
             assert done.returncode == 0, (block, done.stdout[-2000:], done.stderr[-4000:])
             said += done.stdout
     finally:
-        subprocess.run(["docker", "compose", "down", "--volumes"], cwd=ROOT, env=environment, check=False)
-    for answer in ("hello", "meanwhile", '"state":"applied"', "ok\n"):
+        subprocess.run(
+            ["docker", "compose", "--profile", "*", "down", "--volumes"],
+            cwd=ROOT,
+            env=environment,
+            check=False,
+        )
+    for answer in ("hello", "meanwhile", '"state":"applied"', "ok\n", "2 inserted"):
         assert answer in said
     assert not subprocess.run(
         ["docker", "ps", "--all", "--quiet", "--filter", f"name={name}"], capture_output=True, check=True

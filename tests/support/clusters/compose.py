@@ -16,26 +16,31 @@ import pytest
 from quadlog.kafka.ports import free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Sequence
 
 ROOT = Path(__file__).parents[3]
 UP_S = 90
 """Within which all take writes, where the images are there."""
+BUILD_S = 900
 
 
 class Compose:
     """A running project."""
 
-    def __init__(self, name: str, ports: list[int], image: str) -> None:
-        """Nothing runs yet."""
+    def __init__(self, name: str, image: str, overlays: Sequence[Path] = ()) -> None:
+        """Nothing runs yet.  Overlays are further files for `docker compose --file`."""
         self.name = name
+        *ports, spark = free_ports(4)
         self.masters = [f"http://127.0.0.1:{port}" for port in ports]
+        self.spark = f"http://127.0.0.1:{spark}"
         own = {f"QUADLOG_DC{n}_PORT": str(port) for n, port in enumerate(ports, 1)}
-        self._environment = os.environ | own | {"QUADLOG_IMAGE": image}
+        self._environment = os.environ | own | {"QUADLOG_SPARK_PORT": str(spark), "QUADLOG_IMAGE": image}
+        self.is_secured = any(path.name == "compose.secure.yaml" for path in overlays)
+        self._files = [word for path in (ROOT / "compose.yaml", *overlays) for word in ("--file", str(path))]
 
     def run(self, *arguments: str, timeout: float = 120) -> str:
         """`docker compose` with these arguments; its output."""
-        return self._call("compose", "--project-name", self.name, *arguments, timeout=timeout)
+        return self._call("compose", "--project-name", self.name, *self._files, *arguments, timeout=timeout)
 
     def docker(self, *arguments: str) -> str:
         """`docker` with these arguments; its output."""
@@ -85,12 +90,17 @@ def needs_docker() -> None:
         pytest.skip("no Docker daemon answers: start one, or set DOCKER_HOST")
 
 
+def build(image: str) -> None:
+    """Build the image of this tree."""
+    subprocess.run(["docker", "build", "--quiet", "--tag", image, "."], cwd=ROOT, check=True, timeout=BUILD_S)
+
+
 @contextmanager
-def composed(image: str) -> Iterator[Compose]:
-    """The project, up and waited for; nothing of it is left afterwards."""
-    compose = Compose(f"quadlog-test-{uuid.uuid4().hex[:8]}", free_ports(3), image)
+def composed(image: str, *services: str, overlays: Sequence[Path] = ()) -> Generator[Compose]:
+    """The project, up and waited for, or only some services of it; nothing of it is left afterwards."""
+    compose = Compose(f"quadlog-test-{uuid.uuid4().hex[:8]}", image, overlays)
     try:
-        compose.run("up", "--wait", "--quiet-pull", timeout=UP_S)
+        compose.run("up", "--wait", "--quiet-pull", *services, timeout=UP_S)
         yield compose
     finally:
-        compose.run("down", "--volumes", "--timeout", "5")
+        compose.run("--profile", "*", "down", "--volumes", "--timeout", "5")
