@@ -22,11 +22,11 @@ IDS: Final = {
     36: "checkpoint",
     38: "heartbeat",
     39: "rewind",
-    40: "post",
+    41: "post",
 }
 """File name by schema id (Confluent wire format).  Two ids of one record are two versions of it.
 
-Ids up to 25, 27, 31, 35 and 37 were those of builds before the first release (decisions 55, 57 and 58).
+Ids up to 25, 27, 31, 35, 37 and 40 were those of builds before the first release (decisions 55, 57, 58 and 60).
 """
 
 

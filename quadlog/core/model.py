@@ -204,7 +204,9 @@ class HardState:
     view: View
     """The installed view."""
     ballot: View | None = None
-    """The view that it voted for last: one vote per epoch, permanently."""
+    """The view that it voted for, and installs once all have: one vote per epoch, permanently."""
+    dropped: int = 0
+    """Epoch of the last vote that it dropped for an earlier one, because that ballot cannot be elected any more."""
     promise: int = 1
     """Epoch of the last view on its lineage that held a majority."""
     joining: View | None = None
@@ -232,7 +234,7 @@ class HardState:
     @property
     def voted(self) -> int:
         """The last epoch in which it voted; without a ballot, the epoch of its view."""
-        return self.view.epoch if self.ballot is None else self.ballot.epoch
+        return max(self.dropped, self.view.epoch if self.ballot is None else self.ballot.epoch)
 
     @property
     def rank(self) -> Rank:
@@ -316,6 +318,8 @@ class Post:
     asks: tuple[Ask, ...] = ()
     ballot: View | None = None
     """The view that the sender voted for and has not installed yet."""
+    dropped: int = 0
+    """Epoch of the last vote that it dropped for an earlier one: it votes only in later epochs; 0: it dropped none."""
     rank: Rank
     joining: View | None = None
     given_up: tuple[str, ...] = ()

@@ -22,7 +22,7 @@ def pack_standing(standing: HardState) -> bytes:
     >>> view = View(epoch=4, members=("m1", "m2"), peers=peers, before=peers[:1])
     >>> setting = AgreedSetting("max-peer-lag", "5", 7, 1795874400000, "dc1-m1")
     >>> standing = HardState(view=view, changes=(peers[1:],), forced=peers[:1], outside=True)
-    >>> standing = replace(standing, settings=(setting,), fork=3)
+    >>> standing = replace(standing, settings=(setting,), fork=3, dropped=6)
     >>> unpack_standing(pack_standing(standing)) == standing
     True
     """
@@ -30,6 +30,7 @@ def pack_standing(standing: HardState) -> bytes:
         {
             "view": _packed(standing.view),
             "ballot": standing.ballot and _packed(standing.ballot),
+            "dropped": standing.dropped,
             "promise": standing.promise,
             "joining": standing.joining and _packed(standing.joining),
             "given_up": standing.given_up,
@@ -49,6 +50,7 @@ def unpack_standing(value: bytes) -> HardState:
     return HardState(
         view=_unpacked(said["view"]),
         ballot=said["ballot"] and _unpacked(said["ballot"]),
+        dropped=said["dropped"],
         promise=said["promise"],
         joining=said["joining"] and _unpacked(said["joining"]),
         given_up=tuple(said["given_up"]),

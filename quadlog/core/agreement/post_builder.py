@@ -83,6 +83,7 @@ class PostBuilder:
             added=log.since(furthest if is_snapshot else own.base.index),
             asks=tuple(progress.asks.values()),
             ballot=views.ballot,
+            dropped=views.standing.dropped,
             rank=views.rank,
             joining=views.standing.joining,
             given_up=views.standing.given_up,

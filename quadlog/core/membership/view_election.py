@@ -170,13 +170,15 @@ class ViewElection:
         if ballot is not None and replace(candidate, epoch=ballot.epoch) == ballot:
             said = [m.said for n, m in members.items() if n in wanted and m.said]
             rivals = [view for post in said for view in (post.view, post.ballot) if view is not None]
-            if not any(rival != ballot and rival.epoch >= ballot.epoch for rival in rivals):
+            spent = [rival.epoch for rival in rivals if rival != ballot] + [post.dropped for post in said]
+            if max(spent, default=0) < ballot.epoch:
                 return None
         epochs = [standing.voted, view.epoch]
         for member in members.values():
             if member.said is not None:
                 epochs.append(member.said.view.epoch)
                 epochs.append(member.said.ballot.epoch if member.said.ballot else 0)
+                epochs.append(member.said.dropped)
         return replace(candidate, epoch=max(epochs) + 1)
 
     def _returned(
@@ -283,6 +285,32 @@ class ViewElection:
             member.is_in(ballot) and self._failure_detector.is_recent(name, now)
             for name, member in members.items()
         )
+
+    def installed_before(
+        self, standing: HardState, members: Mapping[str, Progress], now: float
+    ) -> View | None:
+        """Return the view to install instead of the one that this master voted for last; None: there is none.
+
+        A ballot may be replaced by another one, with one more joiner, while a voter installs it.  All have voted for
+        it then, also this master.  And the other one cannot be elected any more: it needs the vote of that voter,
+        which has left the view that both continue.
+        """
+        ballot = standing.pending
+        if ballot is None:
+            return None
+        for name in ballot.members:
+            said = member.said if (member := members.get(name)) is not None else None
+            if (
+                said is not None
+                and said.joining is None
+                and said.view.parent == ballot.parent
+                and said.view.epoch < ballot.epoch
+                and self._node in said.view.members
+                and not self._incarnations.gone(said.view)
+                and self._failure_detector.is_recent(name, now)
+            ):
+                return said.view
+        return None
 
 
 def _staying(standing: HardState, centres: Mapping[str, str]) -> set[str]:

@@ -264,6 +264,10 @@ class Views:
         view_election, before = self._view_election, self.standing.ballot
         if view_election.is_elected(self.standing, members, now):
             return False  # followed once all that it inherits is here
+        installed = view_election.installed_before(self.standing, members, now)
+        if installed is not None:
+            self.standing = replace(self.standing, ballot=installed, dropped=self.standing.voted)
+            return True
         proposal = view_election.proposal(self.standing, members, last, now)
         if proposal is not None:
             self.standing = replace(self.standing, ballot=proposal)
@@ -333,6 +337,7 @@ class Views:
             view=view,
             fork=None if self.is_majority(view) else known,
             ballot=self.standing.ballot,
+            dropped=self.standing.dropped,
             promise=max(promise, view.epoch) if self.is_majority(view) else promise,
             newest=self.standing.newest,
             changes=_left_of(changes, view, self.standing.forced),
