@@ -139,8 +139,9 @@ class BrokerSecurity:
         """Write what a broker with PLAIN needs, as values for Kafka's FileConfigProvider, and a tool's properties.
 
         broker.properties   `login` for its listeners, `keystore` with the password of the key
-        admin.properties    for `--command-config`
+        admin.properties    for `--command-config`, with the certificate, so that it may be read from any place
         """
+        certificate = self.ca.read_text("ascii").replace("\n", "\\n")
         module = "org.apache.kafka.common.security.plain.PlainLoginModule"
         admin = f'{module} required username="{ADMIN}" password="{self.password(ADMIN)}"'
         users = " ".join(f'user_{user}="{self.password(user)}"' for user in self.users)
@@ -148,7 +149,7 @@ class BrokerSecurity:
         lines = [
             f"security.protocol={PROTOCOL}",
             "ssl.truststore.type=PEM",
-            f"ssl.truststore.location={self.ca}",
+            f"ssl.truststore.certificates={certificate}",
             "sasl.mechanism=PLAIN",
             f"sasl.jaas.config={admin};",
         ]

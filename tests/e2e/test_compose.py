@@ -66,6 +66,8 @@ def test_an_update_at_one_data_centre_is_read_at_the_others(compose: Compose) ->
     until(lambda: all(has(url, "first") for url in compose.masters), 10)
     listed = compose.run("--profile", "tools", "run", "--rm", "tools").split()
     assert {f"main.dc1.{kind}" for kind in ("payloads", "rounds", "agreed", "effects", "status")} <= {*listed}
+    words = ["-b", "kafka.dc2:9092", "-t", "main.dc2.effects", "-C", "-o", "-1", "-c", "1", "-f", "%k"]
+    assert compose.run("--profile", "tools", "run", "--rm", "--no-TTY", "kcat", *words).split()[-1].isdigit()
 
 
 def test_a_data_centre_that_is_cut_off_waits_and_comes_back(compose: Compose) -> None:
@@ -133,6 +135,7 @@ def test_it_runs_without_rights_and_nothing_of_it_is_left(compose: Compose) -> N
         assert left == ""
 
 
+@pytest.mark.timeout(1200)
 def test_the_quickstart_does_what_it_says() -> None:
     """Block by block, with ports of its own and without anything that is left of another run."""
     needs_docker()
@@ -166,7 +169,15 @@ def test_the_quickstart_does_what_it_says() -> None:
             env=environment,
             check=False,
         )
-    for answer in ("hello", "meanwhile", '"state":"applied"', "ok\n", "2 inserted"):
+    for answer in (
+        "hello",
+        "meanwhile",
+        '"state":"applied"',
+        "ok\n",
+        "entry 1: ",
+        "main.dc2.effects",
+        "2 inserted",
+    ):
         assert answer in said
     assert not subprocess.run(
         ["docker", "ps", "--all", "--quiet", "--filter", f"name={name}"], capture_output=True, check=True
