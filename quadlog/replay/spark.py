@@ -62,7 +62,7 @@ class SparkSettings:
     memory_mb: int = HEAP_MB
     """Heap of the driver and of each executor; local mode has only the driver."""
     scratch: Path | None = None
-    """Directory for data that does not fit into memory; None: Spark's default."""
+    """Directory for what does not fit into memory, and for libraries that Java unpacks; None: the defaults of both."""
     py_files: tuple[str, ...] = ()
     """Wheels for executors without quadlog."""
     archive: Path | None = None
@@ -93,6 +93,7 @@ def session(
         if settings.archive is not None
         else class_archive(program, jars, cache, say)
     )
+    temporary = (f"-Djava.io.tmpdir={settings.scratch}",) if settings.scratch else ()
     config = {
         "spark.app.name": "quadlog",
         # On the class path itself: Java archives no classes of jars that are added later.
@@ -100,7 +101,7 @@ def session(
         **({} if settings.is_local else {"spark.jars": ",".join(map(str, jars.spark))}),
         "spark.driver.memory": f"{settings.memory_mb}m",
         "spark.executor.memory": f"{settings.memory_mb}m",
-        "spark.driver.extraJavaOptions": f"{java} {shlex.join(classes)}",
+        "spark.driver.extraJavaOptions": f"{java} {shlex.join((*classes, *temporary))}",
         "spark.executor.extraJavaOptions": java,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

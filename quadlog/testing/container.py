@@ -107,7 +107,7 @@ class QuadlogContainer(DockerContainer):
         if (why := docker_error()) is not None:
             raise SetupError(f"no Docker daemon answers ({why}): start one, set DOCKER_HOST, {ELSEWHERE}")
         super().__init__(image or os.environ.get(IMAGE, DEFAULT_IMAGE), **limits | kwargs)
-        self.tmpfs["/tmp"] = ""  # noqa: S108  the container's
+        self.tmpfs["/tmp"] = "exec"  # noqa: S108  the container's; for libraries that Java unpacks
         self._lab_arguments = lab_arguments(dcs=dcs, masters=masters, workers=workers, settings=settings)
         self._port_count = len(shape.client_ports)
         self._streams: _ContainerStreams | None = None

@@ -6,10 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.integration.conftest import QUICK_JAVA
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SESSIONS = """
 import json, os, sys
@@ -22,8 +26,13 @@ def child():
 
 found = []
 for memory in (512, 640):
-    with session(SparkSettings(memory_mb=memory), lambda text: print(text, file=sys.stderr)) as spark:
+    scratch = Path(sys.argv[1]) / f"scratch of {memory}"
+    scratch.mkdir()
+    settings = SparkSettings(memory_mb=memory, scratch=scratch)
+    with session(settings, lambda text: print(text, file=sys.stderr)) as spark:
         pid = child()
+        assert spark._jvm.java.lang.System.getProperty("java.io.tmpdir") == str(scratch)
+        assert [*scratch.glob("blockmgr-*")]
         assert spark.range(5).count() == 5
         heap = spark._jvm.java.lang.Runtime.getRuntime().maxMemory() // 2**20
         found.append((heap, Path(f"/proc/{pid}").exists()))
@@ -61,10 +70,10 @@ def test_a_death_of_java_is_told(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.long("two sessions of Spark of its own")
-def test_java_ends_with_it_and_begins_as_it_is_told() -> None:
-    """Its memory is others' then, and the next one has a heap of its own."""
+def test_java_ends_with_it_and_begins_as_it_is_told(tmp_path: Path) -> None:
+    """Its memory is others' then, and the next one has a heap and a scratch directory of its own."""
     done = subprocess.run(
-        [sys.executable, "-c", SESSIONS],
+        [sys.executable, "-c", SESSIONS, str(tmp_path)],
         capture_output=True,
         text=True,
         check=False,

@@ -55,7 +55,7 @@ class Starting:
         """The index that it begins to hear the log at, and what it said."""
         self.monkeypatch.setattr(catch_up, "AGAIN_S", 0.0)
         self.monkeypatch.setattr(CatchUp, "_look_for_the_newest", lambda _: self.newest)
-        self.monkeypatch.setattr(CatchUp, "_compact", _refused)
+        self.monkeypatch.setattr(catch_up, "run_job", _refused)
         self.monkeypatch.setattr(catch_up, "with_agreed", lambda settings, _: settings)  # no master is there
         beginnings = self.beginnings
 
@@ -79,7 +79,7 @@ def _named(one: MutableMapping[str, Any]) -> str:
     return f"{one['event']}: {one['cause']}" if "cause" in one else str(one["event"])
 
 
-def _refused(_: CatchUp) -> None:
+def _refused(*_: object) -> None:
     raise QuadlogError("no Spark here")
 
 

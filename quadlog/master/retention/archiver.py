@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 from quadlog.broker import Admin
-from quadlog.errors import QuadlogError
-from quadlog.leash import leashed
+from quadlog.replay.job import run_job
 from quadlog.replay.stretches import Stretches
 
 if TYPE_CHECKING:
@@ -42,24 +39,9 @@ class Archiver:
             QuadlogError: the entries cannot be archived, or not now.
 
         """
-        settings = self._settings
-        options = {
-            "--kafka": settings.kafka,
-            "--dc": settings.dc,
-            "--repository": settings.repository,
-            "--until": str(index),
-            "--spark": settings.spark_master,
-            "--memory": str(settings.spark_memory),
-        }
-        words = [word for option in options.items() for word in option]
-        command = leashed([sys.executable, "-m", "quadlog", "archive", str(self._directory), *words])
-        done = subprocess.run(  # noqa: S603 - our own program
-            command, check=False, env=settings.credentials().environment()
-        )
-        if done.returncode:
-            raise QuadlogError(f"quadlog archive ended with {done.returncode}; what it said stands above")
+        run_job("archive", self._directory, self._settings, {"--until": str(index)})
         topics = [self._topics.agreed, self._topics.effects]
-        ids = Admin(settings.kafka).ids(topics)
+        ids = Admin(self._settings.kafka).ids(topics)
         return {
             topic: Stretches(self._directory, topic, ids[topic]).end if topic in ids else 0
             for topic in topics

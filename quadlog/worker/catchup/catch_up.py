@@ -7,8 +7,6 @@ waits for a worker that provides a copy, or for a backup.
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -21,9 +19,9 @@ from quadlog.core.catchup import CatchUpMethod, Choice, choose
 from quadlog.core.records import CatchUpProgress as Progress
 from quadlog.core.records import Effect
 from quadlog.errors import ForeignRecord, QuadlogError, StoreDamaged
-from quadlog.leash import leashed
 from quadlog.quadstore.applied import Applied
 from quadlog.quadstore.quadstore import QuadStore
+from quadlog.replay.job import run_job
 from quadlog.snapshots.chunk_codec import Compression, speed_of
 from quadlog.worker.catchup.agreed_settings import with_agreed
 from quadlog.worker.catchup.bundle_loader import load_bundle
@@ -203,7 +201,7 @@ class CatchUp:
     def _take(self, behind: int) -> None:
         began = time.monotonic()
         self._tell(partial(self._taken, behind, began))
-        self._compact()
+        run_job("compact", self._bundle, self._settings, {"--applied": self._store.applied.encode()})
         made = time.monotonic()
         manifest = load_bundle(self._store, self._bundle)
         taken = time.monotonic()
@@ -228,27 +226,3 @@ class CatchUp:
             percent=min(99, int(100 * gone / whole)),
             left_s=round(whole - gone) if gone < whole else None,
         )
-
-    def _compact(self) -> None:
-        """Run `quadlog compact`, a process that dies with this one; its output goes to this one's log.
-
-        Raises:
-            QuadlogError: no bundle was made.
-
-        """
-        settings = self._settings
-        options = {
-            "--kafka": settings.kafka,
-            "--dc": settings.dc,
-            "--repository": settings.repository,
-            "--applied": self._store.applied.encode(),
-            "--spark": settings.spark_master,
-            "--memory": str(settings.spark_memory),
-        }
-        words = [word for option in options.items() for word in option]
-        command = leashed([sys.executable, "-m", "quadlog", "compact", str(self._bundle), *words])
-        done = subprocess.run(  # noqa: S603 - our own program
-            command, check=False, env=settings.credentials().environment()
-        )
-        if done.returncode:
-            raise QuadlogError(f"quadlog compact ended with {done.returncode}; what it said stands above")

@@ -1,0 +1,60 @@
+"""A Spark job that a master or a worker starts: a process that dies with it; its output goes to its log."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Final, Literal
+
+from quadlog.errors import QuadlogError
+from quadlog.leash import leashed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from quadlog.settings.common import NodeSettings
+
+SCRATCH: Final = "spark"
+"""Directory under the data directory for what does not fit into memory, and for libraries that Java unpacks and runs.
+
+`/tmp` may be in memory, and hosts may forbid to run what is there.
+"""
+
+
+def run_job(
+    name: Literal["archive", "compact"], directory: Path, settings: NodeSettings, options: Mapping[str, str]
+) -> None:
+    """Run `quadlog archive` or `quadlog compact`, for the topics of a node's data centre.
+
+    Args:
+        name: the command.
+        directory: the archive, or the bundle to make.
+        settings: of the node: addresses of Kafka and Spark, and its login.
+        options: further options of the command.
+
+    Raises:
+        QuadlogError: the job failed.
+
+    """
+    scratch = settings.data_dir.absolute() / SCRATCH
+    shutil.rmtree(scratch, ignore_errors=True)  # of a job that was killed
+    scratch.mkdir(parents=True)
+    shared = {
+        "--kafka": settings.kafka,
+        "--dc": settings.dc,
+        "--repository": settings.repository,
+        "--spark": settings.spark_master,
+        "--memory": str(settings.spark_memory),
+        "--scratch": str(scratch),
+    }
+    words = [word for option in (shared | dict(options)).items() for word in option]
+    command = leashed([sys.executable, "-m", "quadlog", name, str(directory.absolute()), *words])
+    environment = settings.credentials().environment()
+    try:
+        done = subprocess.run(command, check=False, env=environment, cwd=scratch)  # noqa: S603 - our own program
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    if done.returncode:
+        raise QuadlogError(f"quadlog {name} ended with {done.returncode}; what it said stands above")
