@@ -292,8 +292,7 @@ class ViewElection:
         """Return the view to install instead of the one that this master voted for last; None: there is none.
 
         A ballot may be replaced by another one, with one more joiner, while a voter installs it.  All have voted for
-        it then, also this master.  And the other one cannot be elected any more: it needs the vote of that voter,
-        which has left the view that both continue.
+        it then, also this master.  The other one needs that voter, which has left the view that both continue.
         """
         ballot = standing.pending
         if ballot is None:
@@ -304,7 +303,7 @@ class ViewElection:
                 said is not None
                 and said.joining is None
                 and said.view.parent == ballot.parent
-                and said.view.epoch < ballot.epoch
+                and standing.view.epoch < said.view.epoch < ballot.epoch
                 and self._node in said.view.members
                 and not self._incarnations.gone(said.view)
                 and self._failure_detector.is_recent(name, now)
