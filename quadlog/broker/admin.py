@@ -47,6 +47,15 @@ class Admin:
         }
         self._client = AdminClient(settings)
 
+    def reach(self) -> None:
+        """Return if a broker answers.
+
+        Raises:
+            Unavailable: none does; why.
+
+        """
+        self._topics()
+
     def ensure(self, topics: Sequence[str], *, replication: int, config: Mapping[str, str]) -> dict[str, int]:
         """Create the missing topics; return the replication factor of each existing one where it is too low.
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from quadlog.errors import SetupError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +35,18 @@ _refusals: Final[dict[str, tuple[float, str]]] = {}
 
 
 def log_in(credentials: Mapping[str, KafkaCredentials]) -> None:
-    """Let all later clients of this process use these credentials, by the bootstrap servers of each Kafka."""
+    """Let all later clients of this process use these credentials, by the bootstrap servers of each Kafka.
+
+    Raises:
+        SetupError: a certificate or a key cannot be used.
+
+    """
+    for found in credentials.values():
+        if properties := found.librdkafka():
+            try:
+                AdminClient({"log_level": 0, **properties})
+            except KafkaException as error:
+                raise SetupError(f"{error.args[0].str()}: correct the settings kafka-ssl-…") from error
     _credentials.update(credentials)
 
 

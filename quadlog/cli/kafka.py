@@ -97,6 +97,8 @@ def grant(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print options for kafka-acls.")] = False,
 ) -> None:
     """Add the ACLs that users need, and no more: see Security in docs/operating.md."""
+    from quadlog.broker import Admin  # noqa: PLC0415
+    from quadlog.cli.options import log_in_by_environment  # noqa: PLC0415
     from quadlog.kafka.acls import KafkaRole, add_grants, grants  # noqa: PLC0415
     from quadlog.kafka.broker_process import watcher  # noqa: PLC0415
     from quadlog.settings.common import kafka_credentials  # noqa: PLC0415
@@ -108,11 +110,13 @@ def grant(
         KafkaRole.WORKER: worker,
         KafkaRole.READER: reader,
     }
-    users = {_principal(name): role for role, names in roles.items() for name in names or ()}
-    wanted = list(grants(Topics(repository, dc), users))
+    users = [(_principal(name), role) for role, names in roles.items() for name in names or ()]
+    wanted = grants(Topics(repository, dc), users)
     if not wanted:
         raise UserError("nothing to grant: give --master, --peer, --worker or --reader")
     if not dry_run:
+        log_in_by_environment()
+        Admin(kafka).reach()
         add_grants(watcher(kafka, kafka_credentials().librdkafka()), wanted)
     for one in wanted:
         typer.echo(str(one))

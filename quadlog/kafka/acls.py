@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # their stubs forget to export them
     AclBinding,  # pyright: ignore[reportPrivateImportUsage]
     AclOperation,  # pyright: ignore[reportPrivateImportUsage]
@@ -22,7 +22,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # their stubs
 from quadlog.errors import SetupError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from quadlog.topics import Topics
 
@@ -30,6 +30,11 @@ GROUP: Final = "quadlog"
 """The group that quadlog's consumers name, because librdkafka asks for its coordinator; none of them joins it."""
 ANSWER_S: Final = 15.0
 """Seconds that a broker has to take ACLs."""
+HINTS: Final = {
+    KafkaError.SECURITY_DISABLED: "set its authorizer.class.name",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "log in as a user that may alter the cluster, such as one of super.users",
+}
+"""What to do where a broker refuses, by the code of its error."""
 
 
 class KafkaRole(StrEnum):
@@ -64,34 +69,37 @@ class Grant:
         return f"--add --allow-principal {self.principal} --operation {operation} --{self.kind} {self.name}{prefix}"
 
 
-def grants(topics: Topics, users: Mapping[str, KafkaRole]) -> Iterator[Grant]:
-    """Yield the ACLs of a data centre's Kafka.
+def grants(topics: Topics, users: Iterable[tuple[str, KafkaRole]]) -> list[Grant]:
+    """Return the ACLs of a data centre's Kafka, each once.
 
     Args:
         topics: of the data centre.
-        users: the role of each principal, such as `User:dc1-m1`.
+        users: principals, such as `User:dc1-m1`, with their roles; one may have several.
 
     >>> from quadlog.topics import Topics
-    >>> [str(grant) for grant in grants(Topics("main", "dc1"), {"User:a": KafkaRole.PEER})]
+    >>> [str(grant) for grant in grants(Topics("main", "dc1"), [("User:a", KafkaRole.PEER)])]
     ['--add --allow-principal User:a --operation Describe --group quadlog',
      '--add --allow-principal User:a --operation Read --topic main.dc1. --resource-pattern-type prefixed']
     """
+    return [*dict.fromkeys(grant for user in users for grant in _grants(topics, *user))]
+
+
+def _grants(topics: Topics, principal: str, role: KafkaRole) -> Iterator[Grant]:
     every = topics.agreed.removesuffix("agreed")
-    for principal, role in users.items():
-        yield Grant(principal=principal, operation="DESCRIBE", name=GROUP, kind="group")
-        if role is KafkaRole.MASTER:
-            for operation in ("CREATE", "READ", "WRITE", "DELETE", "DESCRIBE_CONFIGS"):
-                yield Grant(principal=principal, operation=operation, name=every, is_prefix=True)
-        elif role is KafkaRole.PEER:
-            yield Grant(principal=principal, operation="READ", name=every, is_prefix=True)
-        elif role is KafkaRole.WORKER:
-            yield Grant(principal=principal, operation="READ", name=every, is_prefix=True)
-            for topic in (topics.effects, topics.status):
-                yield Grant(principal=principal, operation="WRITE", name=topic)
-            yield Grant(principal=principal, operation="DESCRIBE_CONFIGS", name=topics.effects)
-        else:
-            for topic in (topics.agreed, topics.effects):
-                yield Grant(principal=principal, operation="READ", name=topic)
+    yield Grant(principal=principal, operation="DESCRIBE", name=GROUP, kind="group")
+    if role is KafkaRole.MASTER:
+        for operation in ("CREATE", "READ", "WRITE", "DELETE", "DESCRIBE_CONFIGS"):
+            yield Grant(principal=principal, operation=operation, name=every, is_prefix=True)
+    elif role is KafkaRole.PEER:
+        yield Grant(principal=principal, operation="READ", name=every, is_prefix=True)
+    elif role is KafkaRole.WORKER:
+        yield Grant(principal=principal, operation="READ", name=every, is_prefix=True)
+        for topic in (topics.effects, topics.status):
+            yield Grant(principal=principal, operation="WRITE", name=topic)
+        yield Grant(principal=principal, operation="DESCRIBE_CONFIGS", name=topics.effects)
+    else:
+        for topic in (topics.agreed, topics.effects):
+            yield Grant(principal=principal, operation="READ", name=topic)
 
 
 def add_grants(client: AdminClient, wanted: Iterable[Grant]) -> None:
@@ -108,10 +116,9 @@ def add_grants(client: AdminClient, wanted: Iterable[Grant]) -> None:
         try:
             futures[binding].result(ANSWER_S)
         except (KafkaException, TimeoutError) as error:
-            raise SetupError(
-                f"the broker does not take the ACL '{grant}': {error}; it needs an authorizer, and this user the right"
-                " to alter the cluster"
-            ) from error
+            code = error.args[0].code() if isinstance(error, KafkaException) else KafkaError.REQUEST_TIMED_OUT
+            hint = HINTS.get(code, "add it by kafka-acls with these options, or try again")
+            raise SetupError(f"the broker does not take the ACL '{grant}': {error}; {hint}") from error
 
 
 def _binding(grant: Grant) -> AclBinding:

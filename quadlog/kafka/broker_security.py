@@ -65,8 +65,10 @@ class BrokerSecurity:
         for user in (*users, ADMIN, _KEYSTORE):
             file = self.password_file(user)
             if not file.exists():
-                file.touch(mode=0o600)
-                file.write_text(secrets.token_urlsafe(24), "ascii")
+                making = self.directory / f"{user}.new"
+                making.touch(mode=0o600)
+                making.write_text(secrets.token_urlsafe(24), "ascii")
+                making.replace(file)
         if not self.ca.exists():
             self._make_certificate(java, hosts)
 

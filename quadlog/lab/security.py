@@ -39,12 +39,12 @@ def grants_at(directory: LabDirectory, broker: LabNode) -> Iterator[Grant]:
     for dc in shape.dc_names:
         if shape.broker_of(dc) != broker.id:
             continue
-        users = {f"User:{READER}": KafkaRole.READER}
+        users = [(f"User:{READER}", KafkaRole.READER)]
         for node in shape.nodes:
             if node.kind == "master":
-                users[f"User:{node.id}"] = KafkaRole.MASTER if node.dc == dc else KafkaRole.PEER
+                users.append((f"User:{node.id}", KafkaRole.MASTER if node.dc == dc else KafkaRole.PEER))
             elif node.kind == "worker" and node.dc == dc:
-                users[f"User:{node.id}"] = KafkaRole.WORKER
+                users.append((f"User:{node.id}", KafkaRole.WORKER))
         yield from grants(Topics(directory.record.repository, dc), users)
 
 

@@ -39,8 +39,6 @@ def run_job(
 
     """
     scratch = settings.data_dir.absolute() / SCRATCH
-    shutil.rmtree(scratch, ignore_errors=True)  # of a job that was killed
-    scratch.mkdir(parents=True)
     shared = {
         "--kafka": settings.kafka,
         "--dc": settings.dc,
@@ -51,10 +49,19 @@ def run_job(
     }
     words = [word for option in (shared | dict(options)).items() for word in option]
     command = leashed([sys.executable, "-m", "quadlog", name, str(directory.absolute()), *words])
-    environment = settings.credentials().environment()
+    remove_scratch(settings)
     try:
+        scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+        environment = settings.kafka_credentials[settings.kafka].environment(scratch)
         done = subprocess.run(command, check=False, env=environment, cwd=scratch)  # noqa: S603 - our own program
+    except OSError as error:
+        raise QuadlogError(f"quadlog {name} could not be run in {scratch}: {error}") from error
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        remove_scratch(settings)
     if done.returncode:
         raise QuadlogError(f"quadlog {name} ended with {done.returncode}; what it said stands above")
+
+
+def remove_scratch(settings: NodeSettings) -> None:
+    """Remove what a job has left that was killed with its node."""
+    shutil.rmtree(settings.data_dir.absolute() / SCRATCH, ignore_errors=True)

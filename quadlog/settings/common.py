@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from functools import cached_property
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotation
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
@@ -19,6 +20,8 @@ from quadlog.settings.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from pydantic_core import ErrorDetails
 
     from quadlog.settings.kafka_security import KafkaCredentials
 
@@ -95,9 +98,9 @@ class NodeSettings(KafkaSecuritySettings, BaseSettings):
     failpoint: str = ""
     """Point at which a test lets this process die, see `quadlog.failpoints`."""
 
-    @property
+    @cached_property
     def kafka_credentials(self) -> dict[str, KafkaCredentials]:
-        """Credentials for each Kafka, by its bootstrap servers.
+        """Credentials for each Kafka, by its bootstrap servers; files were read when the settings were.
 
         Raises:
             ValueError: settings contradict each other, or a file cannot be read.
@@ -162,7 +165,7 @@ class NodeSettings(KafkaSecuritySettings, BaseSettings):
         try:
             return cls(**values)
         except ValidationError as error:
-            wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            wrong = "; ".join(map(_said, error.errors()))
             where = "QUADLOG_… variables" if path is None else f"{path} (and QUADLOG_… variables)"
             message = f"settings in {where} are not usable: {wrong}"
             raise SetupError(message) from error
@@ -171,6 +174,12 @@ class NodeSettings(KafkaSecuritySettings, BaseSettings):
     def peer_fields(cls) -> frozenset[str]:
         """Return the settings of each peer; empty: this process has no peers."""
         return frozenset()
+
+
+def _said(error: ErrorDetails) -> str:
+    """Return what is wrong with a setting, or with several together."""
+    what = error["msg"].removeprefix("Value error, ")
+    return f"{'.'.join(map(str, error['loc']))}: {what}" if error["loc"] else what
 
 
 def kafka_credentials(environ: Mapping[str, str] | None = None) -> KafkaCredentials:

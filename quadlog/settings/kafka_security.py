@@ -70,13 +70,17 @@ class KafkaSecuritySettings(BaseModel):
     def credentials(self, default: KafkaSecuritySettings | None = None) -> KafkaCredentials:
         """Return what a client needs, completed by the settings in `default`.
 
+        A user and its password are taken from one of the two, and so are a certificate, its key and its password:
+        no Kafka is told the secrets of another one because half of its own are missing.
+
         Raises:
             ValueError: a setting is missing, has no effect, or its file cannot be read.
 
         """
         own = self._given()
         inherited = {} if default is None else default._given()  # noqa: SLF001 - of the same class
-        values = inherited | own
+        others = {name for group in _TOGETHER if group & own.keys() for name in group}
+        values = {name: value for name, value in inherited.items() if name not in others} | own
         protocol = values.get("kafka_security_protocol", SecurityProtocol.PLAINTEXT)
         mechanism = values.get("kafka_sasl_mechanism")
         used = _used(protocol, mechanism)
@@ -94,14 +98,29 @@ class KafkaSecuritySettings(BaseModel):
 
     def _given(self) -> dict[str, Any]:
         names = KafkaSecuritySettings.model_fields
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+        found = {name: value for name in names if (value := getattr(self, name)) is not None}
+        for name, value in found.items():
+            if not _shown(value).strip():
+                raise ValueError(f"{_key(name)} is empty: give it a value, or take it out")
+        return found
 
 
 SECURITY: Final = frozenset(KafkaSecuritySettings.model_fields)
 _TLS: Final = frozenset(name for name in SECURITY if name.startswith(f"{PREFIX}ssl_"))
 _OAUTH: Final = frozenset(name for name in SECURITY if name.startswith(f"{PREFIX}oauth_"))
 _USER: Final = frozenset({"kafka_sasl_username", "kafka_sasl_password"})
-_FILES: Final = frozenset({"kafka_ssl_ca", "kafka_ssl_certificate", "kafka_ssl_key"})
+_PAIR: Final = frozenset({"kafka_ssl_certificate", "kafka_ssl_key"})
+_TOGETHER: Final = (
+    _USER,
+    _PAIR | {"kafka_ssl_key_password"},
+    frozenset({"kafka_oauth_client_id", "kafka_oauth_client_secret"}),
+)
+_FILES: Final = {
+    "kafka_ssl_ca": ("CERTIFICATE",),
+    "kafka_ssl_certificate": ("CERTIFICATE",),
+    "kafka_ssl_key": ("PRIVATE KEY", "ENCRYPTED PRIVATE KEY"),
+}
+"""What a file in PEM has to contain, by setting."""
 _OPTIONAL: Final = frozenset({"kafka_oauth_scope"})
 
 
@@ -126,9 +145,8 @@ def _need(values: Mapping[str, Any], protocol: SecurityProtocol, mechanism: Sasl
     if protocol.startswith("SASL"):
         needed = _OAUTH - _OPTIONAL if mechanism is SaslMechanism.OAUTHBEARER else _USER
         missing = {"kafka_sasl_mechanism", *(needed if mechanism else ())} - values.keys()
-    pair = {"kafka_ssl_certificate", "kafka_ssl_key"}
-    if protocol.endswith("SSL") and values.keys() & pair:
-        missing |= pair - values.keys()
+    if protocol.endswith("SSL") and values.keys() & (_PAIR | {"kafka_ssl_key_password"}):
+        missing |= _PAIR - values.keys()
     if missing:
         names = ", ".join(map(_key, sorted(missing)))
         raise ValueError(f"{names} is needed with {_key('kafka_security_protocol')} {protocol}: add it")
@@ -145,20 +163,27 @@ def _text(name: str, value: object) -> str:
         ValueError: the file cannot be read, or is not PEM.
 
     """
-    text = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+    text = _shown(value)
     if name not in _FILES:
         return text
     pem = text
     if not text.lstrip().startswith(PEM):
         try:
-            pem = Path(text).read_text("ascii")
+            pem = Path(text).read_text("utf-8")
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not PEM"
             shown = "the file" if name == "kafka_ssl_key" else text
             raise ValueError(f"{_key(name)}: {shown} cannot be read: {reason}") from None
-    if PEM not in pem:
-        raise ValueError(f"{_key(name)} is not PEM: it has no line {PEM.strip()} …")
+    if not any(f"{PEM}{label}-----" in pem for label in _FILES[name]):
+        hint = "; `openssl pkcs8 -topk8` writes a key so" if name == "kafka_ssl_key" else ""
+        lines = " or ".join(f"{PEM}{label}-----" for label in _FILES[name])
+        raise ValueError(f"{_key(name)} is not what is needed: it has no line {lines}{hint}")
     return pem
+
+
+def _shown(value: object) -> str:
+    """Return the text of a setting, also of a secret one."""
+    return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,15 +270,26 @@ class KafkaCredentials:
         written = " ".join(f"{name}={_quoted(text)}" for name, text in options.items())
         return f"{_LOGIN}.{module} required {written};"
 
-    def environment(self, inherited: Mapping[str, str] | None = None) -> dict[str, str]:
+    def environment(self, directory: Path, inherited: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the environment of a command that reads this Kafka: secrets are not in its arguments.
 
-        `inherited`: its other variables; None: those of this process.
+        Args:
+            directory: for a file of each value, that only this user may read: a variable has at most 128 KiB.
+            inherited: its other variables; None: those of this process.
+
+        Raises:
+            OSError: a file cannot be written.
+
         """
         names = {variable(_key(name)) for name in SECURITY}
         others = os.environ if inherited is None else inherited
-        kept = {name: text for name, text in others.items() if name.removesuffix("_FILE") not in names}
-        return kept | {variable(_key(name)): text for name, text in self.values.items()}
+        environment = {name: text for name, text in others.items() if name.removesuffix("_FILE") not in names}
+        for name, text in self.values.items():
+            file = directory / _key(name)
+            file.touch(mode=0o600)
+            file.write_text(text, "utf-8")
+            environment[f"{variable(_key(name))}_FILE"] = str(file)
+        return environment
 
 
 def _quoted(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import StrEnum
+from functools import cached_property
 from typing import Annotated, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
@@ -68,9 +69,9 @@ class MembershipSettings(NodeSettings):
         """The data centre that a muted master copies."""
         return self.follow or min(peer.dc for peer in self.peer.values() if peer.role is Role.READ_WRITE)
 
-    @property
+    @cached_property
     def kafka_credentials(self) -> dict[str, KafkaCredentials]:
-        """Credentials for each Kafka, by its bootstrap servers.
+        """Credentials for each Kafka, by its bootstrap servers; files were read when the settings were.
 
         Raises:
             ValueError: settings contradict each other, or a file cannot be read.

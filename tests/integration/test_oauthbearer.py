@@ -33,6 +33,7 @@ from tests.support.labs import quadlog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 ID, SECRET = "dc1-m1", 'a "secret" with \\ and $'
 KEY = RSAKey.generate_key(2048, {"kid": "one"})
@@ -124,7 +125,7 @@ def provided(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provided]:
     try:
         until(lambda: is_serving(broker.bootstrap, security.client(ADMIN)), 60)
         admin = watcher(broker.bootstrap, security.client(ADMIN))
-        add_grants(admin, grants(TOPICS, {f"User:{ID}": KafkaRole.MASTER}))
+        add_grants(admin, grants(TOPICS, [(f"User:{ID}", KafkaRole.MASTER)]))
         yield Provided(broker.bootstrap, security, f"{url}/tokens")
     finally:
         process.kill()
@@ -153,9 +154,9 @@ def test_clients_get_a_token(logged_in: Provided) -> None:
     assert (end, record.value) == (1, b"x")
 
 
-def test_tools_of_kafka_get_a_token(logged_in: Provided) -> None:
+def test_tools_of_kafka_get_a_token(logged_in: Provided, tmp_path: Path) -> None:
     Admin(logged_in.kafka).ensure(TOPICS.all(), replication=1, config={})
-    environment = logged_in.settings().credentials().environment({})
+    environment = logged_in.settings().credentials().environment(tmp_path, {})
     done = quadlog(
         "kafka", "topics", "--bootstrap-server", logged_in.kafka, "--list", environment=environment
     )

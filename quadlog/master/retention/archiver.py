@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quadlog.broker import Admin
-from quadlog.replay.job import run_job
+from quadlog.replay.job import remove_scratch, run_job
 from quadlog.replay.stretches import Stretches
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ class Archiver:
     """Archiver of one data centre.  Used outside the node's thread."""
 
     def __init__(self, directory: Path, settings: MasterSettings, topics: Topics) -> None:
-        """Prepare; nothing is read yet.
+        """Prepare; nothing is read yet, and what a killed job left is removed.
 
         Args:
             directory: the archive.
@@ -28,6 +28,7 @@ class Archiver:
 
         """
         self._directory, self._settings, self._topics = directory, settings, topics
+        remove_scratch(settings)
 
     def extend(self, index: int) -> dict[str, int]:
         """Archive all entries up to an index that are not archived yet.

@@ -21,7 +21,7 @@ from quadlog.core.records import Effect
 from quadlog.errors import ForeignRecord, QuadlogError, StoreDamaged
 from quadlog.quadstore.applied import Applied
 from quadlog.quadstore.quadstore import QuadStore
-from quadlog.replay.job import run_job
+from quadlog.replay.job import remove_scratch, run_job
 from quadlog.snapshots.chunk_codec import Compression, speed_of
 from quadlog.worker.catchup.agreed_settings import with_agreed
 from quadlog.worker.catchup.bundle_loader import load_bundle
@@ -183,6 +183,7 @@ class CatchUp:
     def _tidy(self) -> None:
         for path in (self._bundle, self._bundle.with_name(f"{BUNDLE}.making")):
             shutil.rmtree(path, ignore_errors=True)
+        remove_scratch(self._settings)
 
     def _look_for_the_newest(self) -> int:
         """Return the index of the newest effect on the topic, which need not count; 0: none was found."""

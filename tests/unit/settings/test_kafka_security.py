@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
+from quadlog.broker.connection import log_in
 from quadlog.errors import SetupError
 from quadlog.settings import MasterSettings
 from quadlog.settings.common import kafka_credentials
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CA = "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n"
+KEY = CA.replace("CERTIFICATE", "PRIVATE KEY")
 SECRET = 'p"w\\1'
 SCRAM = {
     "kafka_security_protocol": "SASL_SSL",
@@ -90,7 +92,7 @@ def test_a_token() -> None:
 
 def test_a_certificate_of_the_client(tmp_path: Path) -> None:
     key = tmp_path / "key.pem"
-    key.write_text(CA.replace("CERTIFICATE", "PRIVATE KEY"))
+    key.write_text(KEY)
     given = {"kafka_security_protocol": "SSL", "kafka_ssl_certificate": CA, "kafka_ssl_key": str(key)}
     found = settings(**given, kafka_ssl_key_password=SECRET).credentials()
     assert found.librdkafka()["ssl.key.pem"] == key.read_text()
@@ -116,7 +118,25 @@ def test_a_certificate_of_the_client(tmp_path: Path) -> None:
             {"kafka_security_protocol": "SSL", "kafka_ssl_ca": "/none"},
             "kafka-ssl-ca: /none cannot be read: No such",
         ),
-        ({"kafka_security_protocol": "SSL", "kafka_ssl_ca": __file__}, "it is not PEM"),
+        (
+            {"kafka_security_protocol": "SSL", "kafka_ssl_ca": pytest.__file__},
+            "has no line -----BEGIN CERTIFICATE",
+        ),
+        ({"kafka_security_protocol": "SSL", "kafka_ssl_ca": KEY}, "has no line -----BEGIN CERTIFICATE"),
+        (
+            {
+                "kafka_security_protocol": "SSL",
+                "kafka_ssl_certificate": CA,
+                "kafka_ssl_key": KEY.replace("PRIVATE", "RSA PRIVATE"),
+            },
+            "kafka-ssl-key is not what is needed: .*openssl pkcs8 -topk8",
+        ),
+        (
+            {"kafka_security_protocol": "SSL", "kafka_ssl_key_password": "x"},
+            "kafka-ssl-certificate, kafka-ssl",
+        ),
+        (SCRAM | {"kafka_sasl_password": ""}, "kafka-sasl-password is empty"),
+        (SCRAM | {"kafka_ssl_ca": " "}, "kafka-ssl-ca is empty"),
     ],
 )
 def test_what_is_missing_or_has_no_effect_is_an_error(given: dict[str, Any], words: str) -> None:
@@ -125,13 +145,26 @@ def test_what_is_missing_or_has_no_effect_is_an_error(given: dict[str, Any], wor
     assert SECRET not in str(raised.value)
 
 
+def test_what_no_client_can_use_is_an_error_before_there_is_one() -> None:
+    """It looks like PEM, and is no certificate."""
+    with pytest.raises(
+        SetupError, match=r"read certificate .*ssl\.ca\.pem.*: correct the settings kafka-ssl-"
+    ):
+        log_in({"k1:9092": settings(kafka_security_protocol="SSL", kafka_ssl_ca=CA).credentials()})
+
+
 def test_a_peers_kafka_is_another_one() -> None:
     """What a peer's settings do not give is as for the own Kafka."""
     own = MASTER | variables(SCRAM)
     same = MasterSettings.load(None, own).kafka_credentials
     assert same["k1:9092"] == same["k2:9092"]
-    other = MasterSettings.load(None, own | {"QUADLOG_PEER__2__KAFKA_SASL_PASSWORD": "q"}).kafka_credentials
-    assert other["k2:9092"].librdkafka() == same["k1:9092"].librdkafka() | {"sasl.password": "q"}
+    login = {"QUADLOG_PEER__2__KAFKA_SASL_USERNAME": "p", "QUADLOG_PEER__2__KAFKA_SASL_PASSWORD": "q"}
+    other = MasterSettings.load(None, own | login).kafka_credentials
+    theirs = {"sasl.username": "p", "sasl.password": "q"}
+    assert other["k2:9092"].librdkafka() == same["k1:9092"].librdkafka() | theirs
+    for half, text in login.items():
+        with pytest.raises(SetupError, match=r"peer\.2: kafka-sasl-(username|password) is needed"):
+            MasterSettings.load(None, own | {half: text})
     plain = own | {"QUADLOG_PEER__2__KAFKA_SECURITY_PROTOCOL": "PLAINTEXT"}
     assert MasterSettings.load(None, plain).kafka_credentials["k2:9092"].librdkafka() == {}
     with pytest.raises(SetupError, match=r"peer\.2: other settings have other credentials for k1:9092"):
@@ -154,13 +187,23 @@ def test_secrets_are_not_shown() -> None:
 
 
 def test_commands_inherit_them(tmp_path: Path) -> None:
-    """A job gets what its node has, also of a settings file or of files with secrets; other variables stay."""
+    """A job gets what its node has, also of a settings file or of files with secrets; other variables stay.
+
+    All of it is in files that only this user may read: certificates may be larger than a variable.
+    """
     (tmp_path / "old").write_text("old\n")
-    found = settings(**SCRAM).credentials()
+    found = settings(**SCRAM | {"kafka_ssl_ca": CA * 3000}).credentials()
     inherited = {"QUADLOG_KAFKA_SASL_PASSWORD_FILE": str(tmp_path / "old"), "QUADLOG_LOG_LEVEL": "info"}
-    passed = found.environment(inherited)
+    passed = found.environment(tmp_path, inherited)
+    assert {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("kafka-*")} == dict.fromkeys(
+        (name.replace("_", "-") for name in SCRAM), 0o600
+    )
+    assert max(map(len, passed.values())) < 1000
     assert passed["QUADLOG_LOG_LEVEL"] == "info"
-    assert kafka_credentials(passed) == found
+    again = {name: text.rstrip("\n") for name, text in found.values.items()}
+    assert kafka_credentials(passed).values == again
+    del passed["QUADLOG_KAFKA_SASL_MECHANISM_FILE"]
+    passed["QUADLOG_KAFKA_SASL_MECHANISM"] = SCRAM["kafka_sasl_mechanism"]
     assert kafka_credentials({}) == settings().credentials()
     with pytest.raises(SetupError, match="kafka-sasl-password is needed"):
         kafka_credentials({name: text for name, text in passed.items() if "PASSWORD" not in name})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import inf
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from quadlog.errors import SetupError, UserError
 from quadlog.lab.node_files import variables
 from quadlog.master.topics.sites import Sites
 from quadlog.settings import NO_LONGER, MasterSettings, Role, WorkerSettings
+from quadlog.settings.environment import OF_PROGRAMS
 from quadlog.settings.units import MIB
 
 MASTER = """
@@ -382,3 +384,15 @@ def test_all_wrong_variables_are_named_at_once_and_what_is_missing_too() -> None
         MasterSettings.load(None, {"QUADLOG_A": "", "QUADLOG_B": ""})
     with pytest.raises(SetupError, match="settings in QUADLOG_… variables are not usable: node-id: Field"):
         MasterSettings.load(None, {})
+
+
+def test_variables_of_compose_are_no_mistake() -> None:
+    """Whoever exports one for compose may start a lab from the same shell."""
+    root = Path(__file__).parents[3]
+    named = {
+        name
+        for file in root.glob("compose*.yaml")
+        for name in re.findall(r"\$\{(QUADLOG_\w+)", file.read_text())
+    }
+    assert len(named) >= 5
+    assert named <= OF_PROGRAMS
