@@ -14,6 +14,9 @@ from tests.support.labs import BROKERS, running_broker
 from tests.support.record import Record
 
 pytest_plugins = ["tests.support.claims"]
+os.environ.setdefault(
+    "TESTCONTAINERS_RYUK_DISABLED", "true"
+)  # before it is imported: its image may not be there
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,11 +10,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
 import shutil
+import signal
 import socket
 import stat
 import sys
 import tempfile
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -70,6 +73,18 @@ async def serve(command: Command) -> AsyncGenerator[str]:
             await asyncio.gather(*running, return_exceptions=True)
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def end_with_stdin() -> None:
+    """Let this process get SIGTERM when its stdin ends, also while it prepares, and reads no commands yet."""
+    waiting = select.poll()
+    waiting.register(sys.stdin.fileno(), 0)  # only its end
+
+    def wait() -> None:
+        waiting.poll()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 @asynccontextmanager

@@ -77,6 +77,8 @@ def run_lab(options: UpOptions, stop: StopSignal) -> None:
     ):
         _forget_last_run(directory, options.ready)
         os.environ[processes.LAB_ID] = directory.record.lab_id  # also for the download of the jars
+        if options.attached:
+            control.end_with_stdin()
         installation = prepare(events.write)
         prepare_security(directory, installation.java)
         events.write(f"lab {directory.record.lab_id} in {path}: {directory.record.shape}")

@@ -71,16 +71,23 @@ class AttachedLab:
         self._streams = streams
         self._turn = Lock()
         self._received = b""
+        self._waits = False
+        """True from a request to its answer: if nobody takes it, it would be taken for the next one's."""
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Execute a command of `quadlog.lab.supervisor`, and return the answer.
 
         Raises:
-            SetupError: the lab has ended, or did not answer.
+            SetupError: the lab has ended, did not answer, or was asked before and interrupted.
             QuadlogError: the error that the lab answered.
 
         """
         with self._turn:
+            if self._waits:
+                raise SetupError(
+                    "an earlier request to the lab was interrupted: close this cluster, open another one"
+                )
+            self._waits = True
             try:
                 self._streams.send(json.dumps(request).encode() + b"\n")
                 line = self._line(time.monotonic() + TIMEOUT)
@@ -88,6 +95,7 @@ class AttachedLab:
                 raise SetupError(f"the lab did not answer {request} within {TIMEOUT:.0f} s: end it") from None
             except OSError:
                 line = b""
+            self._waits = False
         if not line:
             raise SetupError(f"the lab ended; the last lines of what it said:\n{self._streams.last_errors()}")
         reply: dict[str, Any] = json.loads(line)
@@ -116,6 +124,7 @@ class LabProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
+            env={**os.environ, "PYTHONSAFEPATH": "1"},  # the tests' directory may have a `schemas` of its own
             start_new_session=True,  # Ctrl-C on the terminal reaches only the tests, which end it
         )
 

@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 
     from tests.support.clusters.compose import Compose
 
-pytestmark = pytest.mark.long("an image is built, and a cluster starts in a container")
+pytestmark = [
+    pytest.mark.long("an image is built, and a cluster starts in a container"),
+    pytest.mark.timeout(1200),
+]
 
-IMAGE = "quadlog:test"
+IMAGE = "quadlog:test-on-containers"
 SPARK = "spark://127.0.0.1:7077"
 AWAY, AT_ONCE, WRITERS = 100, 60, 12
 SPARK_S = 120.0
