@@ -334,8 +334,13 @@ def elected_from(standing: HardState) -> View | None:
     """Return the view whose log must be read to follow the elected view; None if the own log continues.
 
     A voter may have requested admission elsewhere after its vote, while no master had installed that view yet.
+
+    A log that is being read is read on, but not if the elected view has another home: no master of the home of the view
+    before is in it then, and the log there may be shorter, or another one.
     """
     ballot, joining = standing.ballot, standing.joining
     if ballot is None or ballot.parent == standing.view.id:
         return None
-    return joining if joining is not None and joining.id in {ballot.parent, ballot.id} else ballot
+    if joining is not None and joining.id == ballot.parent and joining.home == ballot.home:
+        return joining
+    return ballot
