@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ async def serving(*scripts: Script) -> AsyncIterator[tuple[int, list[list[bytes]
     finally:
         server.close()
         for writer in writers:
-            writer.transport.abort()
+            with suppress(AttributeError):  # of Python 3.11, where it has sent its rest and closed meanwhile
+                writer.transport.abort()
 
 
 async def _request(reader: asyncio.StreamReader) -> bytes:
