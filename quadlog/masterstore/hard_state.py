@@ -18,6 +18,8 @@ def pack_standing(standing: HardState) -> bytes:
     >>> standing = HardState(view=view, ballot=back, promise=2, given_up=("m2",), newest=(("m2", bytes(16)),))
     >>> unpack_standing(pack_standing(standing)) == standing
     True
+    >>> unpack_standing(pack_standing(standing).replace(b'"dropped": 0, ', b"")) == standing
+    True
     >>> peers = (Peer("m1", "dc1"), Peer("m2", "dc2"))
     >>> view = View(epoch=4, members=("m1", "m2"), peers=peers, before=peers[:1])
     >>> setting = AgreedSetting("max-peer-lag", "5", 7, 1795874400000, "dc1-m1")
@@ -50,7 +52,7 @@ def unpack_standing(value: bytes) -> HardState:
     return HardState(
         view=_unpacked(said["view"]),
         ballot=said["ballot"] and _unpacked(said["ballot"]),
-        dropped=said["dropped"],
+        dropped=said.get("dropped", 0),  # missing: written before decision 60, when no vote was dropped
         promise=said["promise"],
         joining=said["joining"] and _unpacked(said["joining"]),
         given_up=tuple(said["given_up"]),
