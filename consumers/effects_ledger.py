@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from consumers.effects import FIRST_VIEW, epoch_of, term_of
 from quadlog import codec
-from quadlog.codec.envelope import ATTEMPT, CHUNKS, HANDOVER, INDEX, OUTCOME, REWIND, SEED
+from quadlog.codec.envelope import ATTEMPT, CHUNKS, HANDOVER, INDEX, OUTCOME, REWIND, SEED, UNDECIDED
 from quadlog.core.model import GENESIS
-from quadlog.core.records import Effect, Handover, Outcome, Rewind, Seed, StateAfter
+from quadlog.core.records import Effect, Handover, Outcome, Rewind, Seed, StateAfter, Undecided
 from quadlog.errors import ForeignRecord
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ KEPT_RAW: Final = 4_096
 Most never are requested, and decoding each would cost a master as much as all its other work on effects.
 """
 
+
+_WITHOUT_EFFECT: Final = {
+    outcome.encode() for outcome in (Outcome.REJECTED, Outcome.ROLLED_BACK, Outcome.SUSPENDED)
+}
 
 EMPTY: Final = StateAfter(index=0, id=b"", entry_chain=GENESIS, signature=bytes(32))
 """The state with which a log without a seed begins."""
@@ -61,6 +65,8 @@ class EffectsLedger:
         """
         self.index, self.attempt, self.duty, self.seed = index, attempt, duty, seed
         self.rewound = rewound
+        self.undecided: Undecided | None = None
+        """The entry that was reported last as synchronous by its effect; None: none was."""
         self.stays = 0
         """Index of the last effect that the newest rewind left; 0 after a start."""
         self._judged, self._void = -1, False
@@ -72,7 +78,7 @@ class EffectsLedger:
         )
 
     def on_record(self, record: Record) -> tuple[int, str] | None:
-        """Process a record; return index and reason if it is a rejection that counts.
+        """Process a record; return index and reason if it counts, and says that an entry is not applied.
 
         Raises:
             ForeignRecord: another program wrote the record.
@@ -88,11 +94,19 @@ class EffectsLedger:
             self._rewind(record)
         elif record.header(SEED) is not None:
             self._sow(record)
-        elif self._counts(record) and record.header(OUTCOME) == Outcome.REJECTED.encode():
+        elif record.header(UNDECIDED) is not None:
+            self._wait(record)
+        elif self._counts(record) and record.header(OUTCOME) in _WITHOUT_EFFECT:
             effect = codec.decode(record.value)
             reason = effect.reason if isinstance(effect, Effect) else None
             return self.index, reason or "no reason was given"
         return None
+
+    def _wait(self, record: Record) -> None:
+        """Note that the next entry is synchronous by its effect, and undecided."""
+        said = codec.decode(record.value)
+        if isinstance(said, Undecided) and said.index == self.index + 1:
+            self.undecided = said
 
     def _counts(self, record: Record) -> bool:
         """Return whether the next effect, of the current term and attempt, is complete with this record."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from quadlog import codec
 from quadlog.codec.envelope import (
@@ -18,13 +18,23 @@ from quadlog.codec.envelope import (
     REWIND,
     SEED,
     TERM,
+    UNDECIDED,
     headers,
 )
 from quadlog.core.records import Outcome
 
 if TYPE_CHECKING:
-    from quadlog.core.records import Effect, Fence, Handover, Rewind, Seed
+    from quadlog.core.records import Effect, Fence, Handover, Rewind, Seed, Undecided
     from quadlog.ports import Acked, Outlet, Record
+
+
+_KINDS: Final = {
+    Outcome.APPLIED: "quadlog.effect",
+    Outcome.REJECTED: "quadlog.effect.rejected",
+    Outcome.ROLLED_BACK: "quadlog.effect.rolled-back",
+    Outcome.SUSPENDED: "quadlog.effect.suspended",
+}
+"""Types of the CloudEvents."""
 
 
 class EffectsProducer:
@@ -37,7 +47,7 @@ class EffectsProducer:
 
     def publish(self, effect: Effect, *, at: int, epoch: int = 1, traceparent: str = "") -> None:
         """Write one effect; it counts once it is read back.  `epoch`: epoch of the view of its term."""
-        kind = "quadlog.effect" if effect.outcome is Outcome.APPLIED else "quadlog.effect.rejected"
+        kind = _KINDS[effect.outcome]
         envelope = headers(
             event=f"{effect.index}/{effect.attempt}",
             source=self._worker,
@@ -58,6 +68,29 @@ class EffectsProducer:
                 (OUTCOME, effect.outcome.encode()),
                 (CHUNKS, str(len(values)).encode()),
                 (TERM, effect.term.hex().encode()),
+                (EPOCH, str(epoch).encode()),
+                (EVALUATED_IN, self._dc),
+            ],
+        )
+
+    def publish_undecided(self, undecided: Undecided, *, at: int, epoch: int = 1) -> None:
+        """Write that an entry is synchronous by its effect and undecided.  `epoch`: epoch of the view of its term."""
+        index = str(undecided.index).encode()
+        envelope = headers(
+            event=f"undecided/{undecided.index}/{undecided.attempt}",
+            source=self._worker,
+            kind="quadlog.undecided",
+            at=at,
+        )
+        self._outlet.produce(
+            self._topic,
+            key=index,
+            values=[codec.encode_undecided(undecided)],
+            headers=[
+                *envelope,
+                (UNDECIDED, index),
+                (ATTEMPT, str(undecided.attempt).encode()),
+                (TERM, undecided.term.hex().encode()),
                 (EPOCH, str(epoch).encode()),
                 (EVALUATED_IN, self._dc),
             ],

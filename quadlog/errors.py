@@ -32,6 +32,7 @@
     ├── ClientLeft             499  the client has disconnected
     ├── OutcomeUnknown         504  accepted, not yet decided: request the URL in `Location`, /tx/{id}
     ├── Rejected               409  agreed, and refused by its evaluation: final
+    ├── RolledBack             409  synchronous, and not committed in time: final
     ├── SetupError             an operator must correct it before anything runs
     ├── SparkFailed            a job of Spark failed
     └── StateError             data on disk or in Kafka contradict each other
@@ -243,6 +244,12 @@ class OutcomeUnknown(QuadlogError):
 
 class Rejected(QuadlogError):
     """A transaction that was agreed and refused by its evaluation: everywhere and permanently."""
+
+    status = 409
+
+
+class RolledBack(QuadlogError):
+    """A synchronous transaction that was agreed, and not committed in time: it is applied nowhere, permanently."""
 
     status = 409
 

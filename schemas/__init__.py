@@ -23,8 +23,13 @@ IDS: Final = {
     38: "heartbeat",
     39: "rewind",
     41: "post",
+    42: "effect-2",
+    43: "undecided",
 }
 """File name by schema id (Confluent wire format).  Two ids of one record are two versions of it.
+
+Records of a cluster without synchronous transactions are those of before, so an effect has a second version for what
+only these need.
 
 Ids up to 25, 27, 31, 35, 37 and 40 were those of builds before the first release (decisions 55, 57, 58 and 60).
 """
@@ -52,7 +57,7 @@ def versions(subject: str) -> tuple[int, ...]:
     """Return the ids of a subject's schemas, oldest first, from version 1 on.
 
     >>> versions("quadlog.Effect")
-    (29,)
+    (29, 42)
     """
     return tuple(schema_id for schema_id in sorted(IDS) if record_name(schema_id) == subject)
 

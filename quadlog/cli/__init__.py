@@ -56,6 +56,7 @@ config_app.command("show")(config.show)
 config_app.command("get")(config.get)
 config_app.command("set")(config.change)
 app.add_typer(config_app, name="config")
+app.command("promote")(config.promote)
 
 
 @app.callback(invoke_without_command=True)

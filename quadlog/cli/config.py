@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 At = Annotated[str, typer.Option("--at", help="URL of a master.")]
+Timeout = Annotated[float, typer.Option("--timeout", help="Seconds to wait for the decisions.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a setting, such as max-peer-lag.")]
 
 
@@ -15,6 +16,13 @@ def show(at: At) -> None:
     from quadlog.cli.config_commands import show_settings  # noqa: PLC0415
 
     show_settings(at, typer.echo)
+
+
+def promote(at: At, timeout: Timeout = 5.0) -> None:
+    """Have a master decide on undecided synchronous transactions, which the masters otherwise do by themselves."""
+    from quadlog.cli.config_commands import promote_master  # noqa: PLC0415
+
+    promote_master(at, timeout, typer.echo)
 
 
 def get(name: Name, at: At) -> None:

@@ -25,7 +25,7 @@ def show_settings(master: str, say: Callable[[str], None]) -> None:
     for one in request_master(master, "GET", PATH).json()["settings"]:
         say(_line(one))
     for alarm in request_master(master, "GET", "/cluster/status").json()["alarms"]:
-        if alarm["name"] in {"settings-differ", "no-witness"}:
+        if alarm["name"] in {"settings-differ", "no-witness", "synchro-quorum-unsuitable"}:
             say(f"{alarm['name']}: {alarm['reason']}. {alarm['what_to_do']}")
 
 
@@ -43,6 +43,23 @@ def set_setting(master: str, name: str, value: str, say: Callable[[str], None]) 
     path = f"{PATH}/{quote(name, safe='')}"
     answer = request_master(master, "PUT", path, unsure=_ELSE, content=value.encode(), headers=headers)
     say(f"agreed at index {answer.headers['Quadlog-Index']}: {_line(answer.json())}")
+
+
+def promote_master(master: str, timeout: float, say: Callable[[str], None]) -> None:
+    """Have a master decide on what is undecided, and print what was decided; raises as `request_master` does.
+
+    Args:
+        master: URL of the master.
+        timeout: seconds to wait.
+        say: prints a line.
+
+    """
+    answer = request_master(master, "POST", "/cluster/promote", json={"timeout_s": timeout}).json()
+    last = answer["last_decision"]
+    newest = (
+        f"; the newest decision is {last['kind']} at {last['index']}, up to {last['target']}" if last else ""
+    )
+    say(f"{answer['decided']} were undecided, none of them is now{newest}")
 
 
 def _line(one: dict[str, Any]) -> str:

@@ -24,6 +24,7 @@ from quadlog.codec.posts import (
     encode_post,
     encode_rewind,
     encode_seed,
+    encode_undecided,
 )
 from quadlog.codec.transactions import encode_entry, encode_payload
 from quadlog.codec.wire import is_ours
@@ -49,6 +50,7 @@ __all__ = [
     "encode_post",
     "encode_rewind",
     "encode_seed",
+    "encode_undecided",
     "is_last_chunk",
     "is_ours",
     "joined_chunks",

@@ -15,12 +15,14 @@ from quadlog.codec.posts import (
     post_of,
     rewind_of,
     seed_of,
+    undecided_of,
 )
 from quadlog.codec.transactions import entry_of, payload_of
 from quadlog.codec.wire import (
     CHECKPOINT,
     CUT,
     EFFECT,
+    EFFECT_2,
     ENTRY,
     FENCE,
     HANDOVER,
@@ -29,6 +31,7 @@ from quadlog.codec.wire import (
     POST,
     REWIND,
     SEED,
+    UNDECIDED,
     read,
 )
 from quadlog.core.model import Payload, Post
@@ -42,20 +45,36 @@ from quadlog.core.records import (
     LoggedEntry,
     Rewind,
     Seed,
+    Undecided,
 )
 from quadlog.errors import ForeignRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-Said = Payload | Post | LoggedEntry | Cut | Effect | Fence | Handover | Rewind | Heartbeat | Seed | Checkpoint
+Said = (
+    Payload
+    | Post
+    | LoggedEntry
+    | Cut
+    | Effect
+    | Fence
+    | Handover
+    | Rewind
+    | Heartbeat
+    | Seed
+    | Checkpoint
+    | Undecided
+)
 """Any value that a record can hold; payloads, entries and effects may be a single chunk."""
 _DECODERS: Final[dict[int, Callable[[dict[str, Any]], Said]]] = {
     PAYLOAD: payload_of,
     POST: post_of,
     ENTRY: entry_of,
     EFFECT: effect_of,
+    EFFECT_2: effect_of,
     FENCE: fence_of,
+    UNDECIDED: undecided_of,
     HEARTBEAT: heartbeat_of,
     HANDOVER: handover_of,
     SEED: seed_of,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from quadlog.codec.chunks import CHUNK
-from quadlog.codec.wire import EFFECT, write
+from quadlog.codec.wire import EFFECT, EFFECT_2, write
 from quadlog.core.records import Effect, Outcome
 
 if TYPE_CHECKING:
@@ -28,12 +28,13 @@ def encode_effect(effect: Effect) -> list[bytes]:
         "signature_after": effect.signature_after,
         "chain": effect.chain,
     }
+    version = EFFECT if effect.outcome in {Outcome.APPLIED, Outcome.REJECTED} else EFFECT_2
     if _is_small(effect):
         lists = {name: getattr(effect, name) for name in LISTS}
-        return [write(EFFECT, {**common, **lists, "continues": False, "chunk": 0, "chunks": 1})]
+        return [write(version, {**common, **lists, "continues": False, "chunk": 0, "chunks": 1})]
     parts = list(_lists(effect))
     return [
-        write(EFFECT, common | part | {"chunk": chunk, "chunks": len(parts)})
+        write(version, common | part | {"chunk": chunk, "chunks": len(parts)})
         for chunk, part in enumerate(parts)
     ]
 

@@ -14,6 +14,7 @@ from quadlog.codec.wire import (
     POST,
     REWIND,
     SEED,
+    UNDECIDED,
     write,
 )
 from quadlog.core.model import (
@@ -42,6 +43,7 @@ from quadlog.core.records import (
     Scrub,
     Seed,
     Term,
+    Undecided,
     WorkerState,
 )
 
@@ -149,6 +151,16 @@ def _view(record: dict[str, Any]) -> View:
         peers=_peers(record["peers"]),
         before=_peers(record["before"]),
     )
+
+
+def encode_undecided(undecided: Undecided) -> bytes:
+    """Encode the record that an entry is undecided."""
+    return write(UNDECIDED, asdict(undecided))
+
+
+def undecided_of(record: dict[str, Any]) -> Undecided:
+    """Return that record from a decoded one."""
+    return Undecided(**record)
 
 
 def encode_fence(fence: Fence) -> bytes:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from quadlog.core.catchup import FACTOR, MIN_S, SPEED
 from quadlog.core.consistency import Consistency
 from quadlog.core.model import REQUESTED_BY, AgreedSetting
+from quadlog.core.quorum import checked
 from quadlog.errors import NoSuchSetting, UserError
 
 if TYPE_CHECKING:
@@ -76,6 +77,15 @@ class ClusterSettings:
     """Seconds, with a unit (`7d`, `12h`, `30m`, `45s`), after which an entry is deleted.  `off`: never."""
     min_time_to_consider_full_replication: float = MIN_S
     """Minimum seconds that a worker's catching up effect by effect would take before another way is considered."""
+    sync_graphs: tuple[str, ...] = ()
+    """Graphs of which any change makes a transaction synchronous: IRIs, and `default`; `off`: none."""
+    synchro_quorum: str = "N/2 + 1"
+    """Number of voting data centres that must have a synchronous transaction before it is committed.
+
+    A number, or a formula of numbers and N, the number of voting data centres: `core.quorum`.
+    """
+    synchro_timeout: float = 5.0
+    """Seconds from its agreement after which a synchronous transaction that is not committed is rolled back."""
     net_speed_bits_per_sec: float = SPEED
     """Speed of the network between workers in bits/s, until a copy has measured it."""
     full_replication_time_factor: float = FACTOR
@@ -202,6 +212,9 @@ def parsed(name: str, value: object) -> Any:  # noqa: ANN401 - its type depends 
         UserError: the value is not allowed.
 
     """
+    if isinstance(value, tuple | list):
+        names: Iterable[object] = value
+        value = " ".join(map(str, names)) or None
     text = OFF if value is None else str(value).strip()
     try:
         return SETTINGS[name].read(text)
@@ -265,6 +278,21 @@ def _duration(text: str) -> float | None:
     return round(float(found[1]) * UNITS[found[2]], 3)
 
 
+def _graphs(text: str) -> tuple[str, ...]:
+    if text.lower() == OFF:
+        return ()
+    names = [name[1:-1] if name[0] + name[-1] == "<>" else name for name in text.split()]
+    if not names or not all(name == "default" or re.fullmatch(ABSOLUTE_IRI, name) for name in names):
+        raise ValueError(
+            "absolute IRIs of graphs, separated by blanks, default for the default graph, or off"
+        )
+    return tuple(sorted(set(names)))
+
+
+def _written_graphs(graphs: tuple[str, ...]) -> str:
+    return " ".join(graphs) or OFF
+
+
 def _written(number: float | None) -> str:
     return OFF if number is None or number == inf else f"{number:.15g}"
 
@@ -277,6 +305,7 @@ def _written_duration(seconds: float | None) -> str:
     return f"{seconds / UNITS[unit]:.15g}{unit}"
 
 
+ABSOLUTE_IRI: Final = r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\]+"
 NUMBER: Final = r"[0-9]{1,12}(\.[0-9]{1,3})?"
 """Numbers that have the same value when they were written and are read again: of 15 digits."""
 LEAST_ENTRIES: Final = 200
@@ -289,6 +318,9 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "read-consistency": Setting("read_consistency", _one_of(Consistency), str),
     "log-max-size": Setting("log_max_size", _count, _written),
     "log-max-depth": Setting("log_max_depth", _duration, _written_duration),
+    "sync-graphs": Setting("sync_graphs", _graphs, _written_graphs),
+    "synchro-quorum": Setting("synchro_quorum", checked, str),
+    "synchro-timeout": Setting("synchro_timeout", partial(_number, zero=False), _written),
     "min-time-to-consider-full-replication": Setting(
         "min_time_to_consider_full_replication", partial(_number, zero=True), _written
     ),

@@ -99,6 +99,10 @@ class Branch(Protocol):
         """Return the newest entries of the branch up to an index, oldest first, at most `length`."""
         ...
 
+    def marks(self, index: int) -> Sequence[tuple[LogPosition, Pair]]:
+        """Return the synchronous transactions and decisions after the fork, up to an index, oldest first."""
+        ...
+
     def given_way(self, index: int) -> Sequence[tuple[Pair, Transaction]]:
         """Return the own entries after the fork, or after this index if it precedes the fork; oldest first."""
         ...
@@ -123,6 +127,14 @@ class Voided:
     """The newest incarnation of it that was heard."""
 
 
+@dataclass(frozen=True, slots=True)
+class FoundSynchronous:
+    """The effect of an entry of this log shows that it is synchronous."""
+
+    point: LogPosition
+    id: bytes
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalStatus:
     """What this master sees of its own data centre; it is posted, and determines where a view's home may be."""
@@ -135,9 +147,29 @@ class LocalStatus:
     """Data centres from whose topics nothing arrives."""
     rejoined: RejoinReport | None = None
     """What this master gave up when it gave way last; None: nothing since its start."""
+    suspended: int = 0
+    """Index of the first suspended entry that is not submitted again; 0: there is none."""
 
 
-Input: TypeAlias = Submitted | Acquired | PostReceived | BranchExtended | Voided | LocalStatus | Tick
+@dataclass(frozen=True, slots=True)
+class Promoted:
+    """An operator asks this master to propose the decisions that are due."""
+
+    until: float
+    """Steady milliseconds until which it does."""
+
+
+Input: TypeAlias = (
+    Submitted
+    | Acquired
+    | PostReceived
+    | BranchExtended
+    | Voided
+    | FoundSynchronous
+    | Promoted
+    | LocalStatus
+    | Tick
+)
 
 
 # --- outputs -----------------------------------------------------------------------------------
@@ -174,6 +206,8 @@ class Save:
     """New entries at the end of the synchronised queue."""
     released: tuple[tuple[bytes, bytes], ...]
     """Keys (id, digest) of payloads that no pair will need again."""
+    limbo: int = 0
+    """Index of the first synchronous transaction, or decision on one, that a restart must know; 0: there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +256,8 @@ class RecoveredState:
     """True if its disk is new and its topics are not: it does not know what it had posted."""
     tail: Sequence[tuple[LogPosition, Pair]] = ()
     """The newest entries, at most POST_LIMIT, oldest first: a member that lags may still need them."""
+    marks: Sequence[tuple[LogPosition, Pair]] = ()
+    """The synchronous transactions and the decisions from `Save.limbo` on, oldest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from quadlog.core.model import GENESIS, START, LogPosition
+from quadlog.core.synchronous import COMMIT_MODE, CommitMode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,12 +35,21 @@ class LoggedEntry:
     body: bytes
     traceparent: str = ""
 
+    @property
+    def is_synchronous(self) -> bool:
+        """True if it asks to be synchronous."""
+        return self.options.get(COMMIT_MODE) == CommitMode.SYNC
+
 
 class Outcome(StrEnum):
     """Result of an entry."""
 
     APPLIED = "APPLIED"
     REJECTED = "REJECTED"
+    ROLLED_BACK = "ROLLED_BACK"
+    """A synchronous transaction that a ROLLBACK entry decides: it changes nothing."""
+    SUSPENDED = "SUSPENDED"
+    """A synchronous transaction that a side without a majority sets aside: it changes nothing there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +74,17 @@ class Effect:
     chain: bytes
     continues: bool = False
     """True for a chunk whose last line continues in the next chunk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undecided:
+    """Record in an effects topic: the effect of an entry shows that it is synchronous, and no decision was received."""
+
+    index: int
+    id: bytes
+    entry_chain: bytes
+    term: bytes
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

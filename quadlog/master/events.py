@@ -108,6 +108,14 @@ class WorkerDismissed:
 
 
 @dataclass(frozen=True, slots=True)
+class PromotionAsked:
+    """An operator asks this master to propose the decisions on synchronous transactions that are due."""
+
+    until: float
+    """Steady milliseconds until which it does."""
+
+
+@dataclass(frozen=True, slots=True)
 class StopNode:
     """The process ends."""
 
@@ -126,5 +134,6 @@ Event: TypeAlias = (
     | ForkFound
     | EntriesRegained
     | WorkerDismissed
+    | PromotionAsked
     | StopNode
 )

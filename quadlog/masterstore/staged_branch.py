@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from quadlog import codec
 from quadlog.core.model import START, LogPosition, Pair, Transaction
+from quadlog.core.synchronous import decision_in
 from quadlog.errors import StateError
 from quadlog.masterstore.rows import logged_at, logged_from, logged_id
 
@@ -44,6 +45,8 @@ class BranchCache:
 
         Giving way looks up each waiting id while all other masters wait.
         """
+        self.marks: list[tuple[LogPosition, Pair]] = []
+        """The synchronous transactions and decisions among them, for the same reason."""
 
 
 class StagedBranch:
@@ -108,7 +111,13 @@ class StagedBranch:
         own = logged_from(self._families["log"], min(index, self.fork.index) + 1)
         return [(pair, self._transaction(point, pair)) for point, pair in up_to(own, self._own.index)]
 
+    def marks(self, index: int) -> Sequence[tuple[LogPosition, Pair]]:
+        """Return the synchronous transactions and decisions after the fork, up to an index, oldest first."""
+        return [one for one in self.reading.marks if self.fork.index < one[0].index <= index]
+
     def _transaction(self, point: LogPosition, pair: Pair) -> Transaction:
+        if (decision := decision_in(pair.digest)) is not None:
+            return decision.transaction
         value: bytes | None = self._families["payloads"].get(b"".join(pair.key))
         if value is None:
             message = (

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 from rocksdict import WriteBatch
 
 from quadlog import codec
+from quadlog.core.agreement.limbo import marks_of
 from quadlog.core.model import LogPosition, Pair, Payload, Transaction, body_hash
 from quadlog.errors import StateError
 from quadlog.masterstore.rows import ID, INDEX, LOGGED, logged_at, logged_from, logged_id, newest
@@ -74,6 +75,7 @@ class StagedLog:
         self.move_all()
         ids = cast("Iterator[tuple[bytes, bytes]]", families["beside_ids"].items())
         self._reading.ids = {name: ID.unpack(value)[0] for name, value in ids}
+        self._reading.marks = marks_of(logged_from(families["beside"], 1))
 
     # --- reading a branch -------------------------------------------------------------------------
 
@@ -120,7 +122,7 @@ class StagedLog:
         """
         branch = self.branch()
         assert branch is not None, "a branch is begun before entries are added"
-        last, batch = branch.last, WriteBatch(raw_mode=True)
+        last, batch, read = branch.last, WriteBatch(raw_mode=True), list[tuple[LogPosition, Pair]]()
         log, ids, bodies = (self._handles[name] for name in FAMILIES)
         for entry in entries:
             if entry.index != last.index + 1 or entry.previous != last.chain:
@@ -134,8 +136,10 @@ class StagedLog:
             batch.put(INDEX.pack(entry.index), LOGGED.pack(entry.chain, *pair), log)
             batch.put(entry.id, ID.pack(entry.index, body_hash(entry.body, entry.options)), ids)
             batch.put(b"".join(pair.key), codec.pack_payload(payload), bodies)
+            read.append((last, pair))
         self._write(batch)
         self._reading.ids.update((entry.id, entry.index) for entry in entries)
+        self._reading.marks += marks_of(read)
 
     def branch(self) -> StagedBranch | None:
         """Return the branch as far as it was read; None if none is being read."""

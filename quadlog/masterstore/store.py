@@ -1,7 +1,7 @@
 """The durable state of a master, in RocksDB.
 
-    meta        counter, sequence, incarnation, standing, cut, reached, effects, floor, duty, seed; positions in topics
-                (``at:`` + topic), the topics' ids in Kafka (``is:`` + topic), and
+    meta        counter, sequence, incarnation, standing, limbo, cut, reached, effects, floor, duty, seed; positions
+                in topics (``at:`` + topic), the topics' ids in Kafka (``is:`` + topic), and
                 the last record read of each (``of:`` + topic); other masters' incarnations (``in:`` + node)
     queue       pair -> nothing                        the incoming queue
     payloads    id + digest -> payload                 payloads that wait, that the agreed topic does not have yet,
@@ -29,6 +29,7 @@ from rocksdict import AccessType, ColumnFamily, Options, Rdict, WriteBatch
 from quadlog import codec
 from quadlog.anchors import Anchor
 from quadlog.clock import wall
+from quadlog.core.agreement.limbo import marks_of
 from quadlog.core.membership.incarnations import CHANCE_BYTES, new_incarnation
 from quadlog.core.messages import POST_LIMIT, RecoveredState
 from quadlog.core.model import HASH_SIZE, START, LogPosition, Pair
@@ -134,6 +135,7 @@ class MasterStore:
         self.rounds = 0
         """Number of rounds saved since the start."""
         self.incarnation: Final = self._incarnation(before)
+        self._limbo = self._number(b"limbo")
         self.beside: Final = staged_log.StagedLog(self._families, self._handles, self._write)
         """The branch: entries of a stronger side's log."""
         self.bootstrap_log: Final = BootstrapLog(self._families, self._handles, self._write)
@@ -216,6 +218,9 @@ class MasterStore:
         meta = self._handles["meta"]
         batch.put(b"counter", INDEX.pack(save.counter), meta)
         batch.put(b"sequence", INDEX.pack(save.sequence), meta)
+        if save.limbo != self._limbo:
+            batch.put(b"limbo", INDEX.pack(save.limbo), meta)
+            self._limbo = save.limbo
         if save.standing is not None:
             batch.put(b"standing", pack_standing(save.standing), meta)
         if save.adopted is not None:
@@ -295,6 +300,8 @@ class MasterStore:
             standing=self._standing(),
             blank=self._families["meta"].get(b"blank") is not None,
             tail=tail,
+            # A log that was fetched says nothing about the limbo: what the tail has is enough to propose something.
+            marks=marks_of(logged_from(self._families["log"], self._limbo) if self._limbo else tail),
         )
 
     def floor(self) -> int:
@@ -415,6 +422,11 @@ class MasterStore:
         value: bytes | None = self._families["meta"].get(b"seed")
         said = None if value is None else codec.decode(value)
         return said if isinstance(said, Seed) else None
+
+    def rejected_for(self, reason: str) -> list[int]:
+        """Return the indexes of the entries that were not applied for a reason, in order."""
+        items = cast("Iterator[tuple[bytes, bytes]]", self._families["rejected"].items())
+        return [int(INDEX.unpack(key)[0]) for key, value in items if value == reason.encode()]
 
     def rejection(self, index: int) -> str | None:
         """Return why the entry at an index was rejected; None if it was not."""

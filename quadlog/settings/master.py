@@ -50,6 +50,9 @@ class MasterSettings(MembershipSettings):
     min_time_to_consider_full_replication: Annotated[
         float, as_agreed("min-time-to-consider-full-replication")
     ] = _SHARED.min_time_to_consider_full_replication
+    sync_graphs: Annotated[tuple[str, ...], as_agreed("sync-graphs")] = _SHARED.sync_graphs
+    synchro_quorum: Annotated[str, as_agreed("synchro-quorum")] = _SHARED.synchro_quorum
+    synchro_timeout: Annotated[float, as_agreed("synchro-timeout")] = _SHARED.synchro_timeout
     net_speed_bits_per_sec: Annotated[float, as_agreed("net-speed-bits-per-sec")] = (
         _SHARED.net_speed_bits_per_sec
     )

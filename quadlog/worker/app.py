@@ -244,12 +244,22 @@ def _duty_of(body: bytes) -> tuple[str, EvaluateRequest]:
     try:
         duty = json.loads(body)
         term, handover, epoch = duty["term"], duty["handover"], duty["epoch"]
-        dc, asked = str(duty["dc"]), EvaluateRequest(bytes.fromhex(term), int(handover), int(epoch))
+        dc = str(duty["dc"])
+        asked = EvaluateRequest(
+            bytes.fromhex(term),
+            int(handover),
+            int(epoch),
+            duty.get("decides", True) is True,  # missing: a master of the build before asks
+            tuple(map(str, duty.get("sync_graphs", ()))),
+        )
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         dc, asked = "", EvaluateRequest(b"")
     if len(asked.term) != HASH_SIZE:
-        keys = f'"dc": "…", "term": "{HASH_SIZE} bytes in hex", "handover": its index, "epoch": of its view'
-        raise UserError(f"the body is {{{keys}}}")
+        keys = (
+            f'"dc": "…", "term": "{HASH_SIZE} bytes in hex", "handover": its index, "epoch": of its view,'
+            ' "decides": whether that holds a majority, "sync_graphs": […]}'
+        )
+        raise UserError(f"the body is {{{keys}")
     return dc, asked
 
 

@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, assert_never
 
 from quadlog.core.agreement.cluster_view import ClusterView, KnownMaster
+from quadlog.core.agreement.limbo import LimboDecider
 from quadlog.core.agreement.local_state import LocalState
 from quadlog.core.agreement.pacing import Clock, Pacing
 from quadlog.core.agreement.post_builder import PostBuilder
@@ -32,10 +33,12 @@ from quadlog.core.messages import (
     Acquired,
     AgreementLimits,
     BranchExtended,
+    FoundSynchronous,
     LocalStatus,
     Now,
     PostingPace,
     PostReceived,
+    Promoted,
     Ready,
     RecoveredState,
     Save,
@@ -48,6 +51,7 @@ from quadlog.core.model import OF_A_BRANCH
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
+    from quadlog.core.agreement.limbo import Limbo
     from quadlog.core.cluster_settings import ClusterSettings
     from quadlog.core.messages import Input
     from quadlog.core.model import (
@@ -124,6 +128,7 @@ class Agreement:
         )
         self._post_builder: Final = PostBuilder(shared, incarnation, durable.sequence)
         self._rounds: Final = Rounds(shared, offer=self._post_builder.offer)
+        self._decider: Final = LimboDecider(shared, self._local_state.limbo)
         self._view_change: Final = ViewChange(
             self._views, self._local_state, self._progress.members, stamp=self._clock.stamp
         )
@@ -190,6 +195,7 @@ class Agreement:
             is_half=not self.has_majority and self._views.vouches,
             may_agree=self.may_agree,
             settings=self.settings,
+            limbo=self._decider.view(),
             last=self.last,
             incoming=len(self.queue),
             beside=self.beside,
@@ -212,6 +218,19 @@ class Agreement:
         that was adopted with a stronger side's log the result means nothing.
         """
         return self._views.is_majority(entry.view)
+
+    @property
+    def limbo(self) -> Limbo:
+        """The synchronous transactions that are agreed and not decided."""
+        return self._local_state.limbo
+
+    @property
+    def effects_confirmed(self) -> int:
+        """Index up to which enough data centres have the effects in their topics for synchronous transactions.
+
+        These are a majority, and `synchro-quorum`.  0: not known.
+        """
+        return self._decider.effects_confirmed(self._post_builder.status.effects)
 
     @property
     def heard_at(self) -> Mapping[str, float]:
@@ -246,7 +265,7 @@ class Agreement:
     @property
     def wake_at(self) -> float:
         """Time at which the next `Tick` is due, in milliseconds of the steady clock."""
-        return self._pacing.wake_at
+        return min(self._pacing.wake_at, self._decider.wake_at)
 
     @property
     def settled(self) -> int:
@@ -286,12 +305,21 @@ class Agreement:
             case Voided(node=node, incarnation=incarnation):
                 if self._progress.void(node, incarnation):
                     self._govern()
-            case LocalStatus() as status:
-                self._report(status)
+            case FoundSynchronous() | Promoted() | LocalStatus():
+                self._note(given)
             case Tick():
                 self._tick()
             case _:
                 assert_never(given)
+
+    def _note(self, given: FoundSynchronous | Promoted | LocalStatus) -> None:
+        """Note what the shell knows of effects, of its own data centre, and of operators."""
+        if isinstance(given, LocalStatus):
+            self._report(given)
+        elif isinstance(given, Promoted):
+            self._decider.hurries_until = given.until
+        elif self._local_state.limbo.found(given.point, given.id, self._clock.now.steady):
+            self._pacing.note_news()
 
     def _tick(self) -> None:
         if self._clock.now.steady >= self._pacing.tend_at:
@@ -305,6 +333,7 @@ class Agreement:
         Posting is decided here, so that one post answers any number of inputs.  Pairs that are only merged
         wait for the next post: until then nothing is promised to any master.
         """
+        self._propose()
         if self._clock.now.steady >= self._pacing.post_at:
             self._post_due = self._post_builder.post(self.beside)
             self._rounds.add()
@@ -323,9 +352,20 @@ class Agreement:
             dequeued=tuple(changes.dequeued),
             entries=tuple(changes.entries),
             released=tuple(changes.released),
+            limbo=self._local_state.limbo.begins_at,
         )
         self._saved = self.standing
         return Ready(save=save, entries=save.entries, post=post)
+
+    def _propose(self) -> None:
+        """Propose to decide what is undecided, if that is due."""
+        limbo = self._local_state.limbo
+        if limbo.begins_at:
+            suspended = self._post_builder.status.suspended
+            limbo.settle(min(self.settled, suspended - 1) if suspended else self.settled)
+        decision = self._decider.proposal(self._clock.now.steady)
+        if decision is not None:
+            self._rounds.propose(decision)
 
     # --- transactions and their payloads ----------------------------------------------------------
 

@@ -23,6 +23,31 @@ class KnownMaster(NamedTuple):
     """What it gave up when it gave way last, as its last post says."""
 
 
+@dataclass(frozen=True, slots=True)
+class UndecidedTransaction:
+    """A synchronous transaction without a decision."""
+
+    index: int
+    id: bytes
+    since: float
+    """Steady milliseconds at which this master had it agreed, or started; infinite: just now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimboView:
+    """The undecided synchronous transactions, and what they wait for."""
+
+    length: int
+    first: tuple[UndecidedTransaction, ...]
+    """The first ones, in the order of the log."""
+    quorum: int
+    """Number of data centres that must have a transaction."""
+    confirmations: Mapping[str, int]
+    """By data centre in the view, the index up to which it has the log durably."""
+    last_decision: tuple[int, str, int] | None
+    """Index, kind and target of the newest decision that is remembered."""
+
+
 class JoinPhase(StrEnum):
     """Phase of a master that gives way to a stronger side, in their order; `docs/agreement.md` explains them."""
 
@@ -54,6 +79,7 @@ class ClusterView:
     """False if this side waits for others: by `split-recovery` it adds nothing to the log without a majority."""
     settings: ClusterSettings
     """The settings that all masters share."""
+    limbo: LimboView
     last: LogPosition
     incoming: int
     """Length of the incoming queue."""

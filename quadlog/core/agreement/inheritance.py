@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from quadlog.core.model import Pair, Transaction, TransactionKind
+from quadlog.core.synchronous import DECISIONS, decision_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -81,10 +82,11 @@ def rebased_queue(
     before = queue.transactions()
     here = {transaction.key: transaction for transaction in (*before, *given_way)}
     pairs = {pair for pair in inherited if pair.id not in logged}
-    if any(pair.key not in here for pair in pairs):
+    if any(pair.key not in here and decision_in(pair.digest) is None for pair in pairs):
         return None
     known = {pair.id for pair in pairs}
-    for transaction in (*given_way, *(here[pair.key] for pair in queue.acquired())):
+    waiting = (here[pair.key] for pair in queue.acquired() if pair.key in here)
+    for transaction in (*given_way, *waiting):
         if (
             transaction.kind is TransactionKind.TX
             and transaction.id not in logged
@@ -92,7 +94,7 @@ def rebased_queue(
         ):
             known.add(transaction.id)
             pairs.add(Pair(stamp(), transaction.id, transaction.digest))
-    acquired = [t for t in here.values() if t.id not in logged]
+    acquired = [t for t in here.values() if t.id not in logged and t.kind not in DECISIONS]
     kept = {transaction.key for transaction in acquired}
     return RebasedQueue(
         pairs=sorted(pairs),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from quadlog.core.agreement.limbo import Limbo
 from quadlog.core.messages import Adopted
 from quadlog.core.model import Entry, Pair, Transaction
 from quadlog.core.queues.queue import IncomingQueue
@@ -47,6 +48,7 @@ class LocalState:
         """
         self.queue: Final = IncomingQueue(durable.queue, durable.acquired)
         self.log = SynchronisedQueue(durable.last, durable.tail, logged=logged, length=length)
+        self.limbo: Final = Limbo(durable.marks)
         self.changes = PendingWrites()
         self._logged: Final = logged
         self._length: Final = length
@@ -65,10 +67,11 @@ class LocalState:
 
     # --- the log ------------------------------------------------------------------------------------
 
-    def append(self, pair: Pair, transaction: Transaction, view: View) -> None:
-        """Append a waiting pair as the next entry."""
+    def append(self, pair: Pair, transaction: Transaction, view: View, now: float) -> bool:
+        """Append a waiting pair as the next entry, at steady milliseconds `now`; return whether the limbo changes."""
         self.changes.entries.append(self.log.append(pair, transaction, view))
         self._spend(pair.id)
+        return self.limbo.append(self.log.last, pair, now)
 
     def _spend(self, transaction_id: bytes) -> None:
         """Spend all pairs of an id, and release all its payloads."""
@@ -82,6 +85,7 @@ class LocalState:
         tail, logged = branch.tail(last.index, self._length), branch.ids(last.index)
         self.log = SynchronisedQueue(last, tail, logged=logged, length=self._length)
         self.changes.adopted = Adopted(branch, last, rebased_queue.ended)
+        self.limbo.cut(min(branch.fork.index, last.index), branch.marks(last.index))
         self.changes.acquired += rebased_queue.regained
         self.changes.released += rebased_queue.released
         self.replace_queue(rebased_queue.pairs, rebased_queue.acquired)

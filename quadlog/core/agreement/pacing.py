@@ -45,6 +45,11 @@ class Pacing:
         self.has_more = False
         """True if there are more entries to add at once."""
 
+    @property
+    def idle(self) -> float:
+        """Milliseconds between the posts of a master that has no news."""
+        return self._pace.idle
+
     def note_news(self) -> None:
         """Note that there is news to post."""
         self._has_news = True

@@ -36,10 +36,15 @@ class PostBuilder:
         self._posting = UnpostedPairs(shared.local_state.queue, shared.limits)
 
     def report(self, status: LocalStatus) -> None:
-        """Set the status of the own data centre; a change of what it hears or accepts is posted at once."""
+        """Set the status of the own data centre; a change of what it hears or accepts is posted at once.
+
+        So are effects of synchronous transactions.
+        """
         before, self.status = self.status, status
         if status.unheard != before.unheard:
             self._pacing.note_news()
+        if before.effects.index < min(status.effects.index, self._local_state.limbo.newest):
+            self._pacing.note_news()  # clients wait for synchronous transactions
         if status.full is not before.full:
             self._pacing.note_news()
             self._pacing.tend_soon()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from quadlog.core.agreement.shared import Shared
     from quadlog.core.model import Post, Transaction
     from quadlog.core.queues.progress import Progress
+    from quadlog.core.synchronous import Decision
 
 
 class Rounds:
@@ -140,8 +141,9 @@ class Rounds:
             index = local_state.log.last.index + 1
             message = f"{self._node}: entry {index} was agreed, but its payload is not here"
             raise AssertionError(message)
-        local_state.append(pair, transaction, self._views.view)
         self._pacing.move()
+        if local_state.append(pair, transaction, self._views.view, self._clock.now.steady):
+            self._pacing.note_news()  # others wait to hear that it is durable here
         if transaction.kind is not TransactionKind.CONFIG:
             return False
         if self._views.configure(transaction, local_state.log.last.index, pair.timestamp >> LOGICAL_BITS):
@@ -177,6 +179,12 @@ class Rounds:
         if any(p.digest == transaction.digest for p in self._local_state.queue.pairs(transaction.id)):
             return  # a retry
         self._enqueue(Pair(self._clock.stamp(), transaction.id, transaction.digest))
+
+    def propose(self, decision: Decision) -> None:
+        """Stamp and enqueue a decision, unless it is agreed or waits."""
+        transaction_id, digest = decision.key
+        if not self._local_state.queue.pairs(transaction_id):
+            self._enqueue(Pair(self._clock.stamp(), transaction_id, digest))
 
     def acquire(self, transaction: Transaction) -> None:
         """Note a payload that was not here, and offer its pairs for posting."""

@@ -160,6 +160,16 @@ class Views:
         changes = self.standing.changes
         return changes[-1] if changes else self._electorate.peers(self.view)
 
+    @property
+    def centres(self) -> Mapping[str, str]:
+        """The data centre of each peer, and of those before an undecided change."""
+        return self._electorate.centres(self.view)
+
+    @property
+    def has_majority(self) -> bool:
+        """True if the members of the view that are not blank are more than half of all data centres."""
+        return self.is_majority(self.view)
+
     def is_majority(self, view: View) -> bool:
         """Return whether the members of a view that are not blank are more than half of all data centres."""
         return self._electorate.is_majority(view)

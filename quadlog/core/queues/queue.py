@@ -11,18 +11,20 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from quadlog.core.model import Transaction, TransactionKind
+from quadlog.core.synchronous import decision_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from quadlog.core.model import Pair
+    from quadlog.core.synchronous import Decision
 
 
 class IncomingQueue:
     """Pairs that wait for the agreement.  Only those whose payload is acquired may be posted.
 
     Id and digest of a pair identify its payload.  A payload may arrive before any pair of its id, and a pair
-    before its payload.
+    before its payload.  A decision needs none: its digest determines it.
     """
 
     def __init__(self, pairs: Iterable[Pair], acquired: Iterable[Transaction]) -> None:
@@ -39,6 +41,8 @@ class IncomingQueue:
         """Digests of acquired payloads that no pair refers to yet, by id."""
         self._special: dict[tuple[bytes, bytes], Transaction] = {}
         """Acquired transactions with another kind than TX, or with options."""
+        self._decisions: dict[tuple[bytes, bytes], Decision] = {}
+        """Decisions on synchronous transactions that wait."""
         for transaction in acquired:
             self.acquire(transaction)
         for pair in pairs:
@@ -60,13 +64,19 @@ class IncomingQueue:
 
     def transaction(self, pair: Pair) -> Transaction | None:
         """Return the transaction of a pair; None if its payload is not acquired."""
-        if not self.has_payload(pair.key):
-            return None
-        return self._special.get(pair.key) or Transaction(id=pair.id, digest=pair.digest)
+        return self._transaction(pair.key) if self.has_payload(pair.key) else None
+
+    def _transaction(self, key: tuple[bytes, bytes]) -> Transaction:
+        decision = self._decisions.get(key)
+        if decision is not None:
+            return decision.transaction
+        return self._special.get(key) or Transaction(id=key[0], digest=key[1])
 
     def has_payload(self, key: tuple[bytes, bytes]) -> bool:
         """Return whether the payload of this id and digest is acquired."""
         transaction_id, digest = key
+        if decision_in(digest) is not None:
+            return True
         if digest in self._early.get(transaction_id, ()):
             return True
         first = self._first.get(transaction_id)
@@ -87,18 +97,24 @@ class IncomingQueue:
         return sorted(chain(self._first.values(), *self._twins.values()))
 
     def transactions(self) -> list[Transaction]:
-        """Return all acquired transactions, with or without a pair."""
+        """Return all acquired transactions, with or without a pair; no decisions, which need no payload."""
         keys = dict.fromkeys(pair.key for pair in self.acquired())
         keys.update(dict.fromkeys((i, digest) for i, digests in self._early.items() for digest in digests))
-        return [self._special.get(key) or Transaction(id=key[0], digest=key[1]) for key in keys]
+        return [self._transaction(key) for key in keys if key not in self._decisions]
 
     def special(self) -> Iterable[Transaction]:
         """Return the acquired transactions with another kind than TX, or with options."""
         return self._special.values()
 
+    def decisions(self) -> Collection[Decision]:
+        """Return the decisions on synchronous transactions that wait."""
+        return self._decisions.values()
+
     def add(self, pair: Pair) -> bool:
         """Add a pair that is not there yet; return whether it may be posted now."""
         has_payload = self.has_payload(pair.key)
+        if (decision := decision_in(pair.digest)) is not None:
+            self._decisions[pair.key] = decision
         if pair.id in self._first:
             self._twins[pair.id] = (*self._twins.get(pair.id, ()), pair)
         else:
@@ -132,4 +148,5 @@ class IncomingQueue:
         keys = [(transaction_id, digest) for digest in sorted(digests)]
         for key in keys:
             self._special.pop(key, None)
+            self._decisions.pop(key, None)
         return pairs, keys

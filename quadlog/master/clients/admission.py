@@ -17,6 +17,10 @@ This is half of what the outlet holds, so that the node is not blocked while a b
 """
 
 
+BLOCKED: Final = 5_000
+"""Entries behind an undecided synchronous transaction: workers keep them in memory."""
+
+
 class Admission:
     """Refuses transactions before anything is logged.  Owned by the node's thread."""
 
@@ -26,11 +30,21 @@ class Admission:
         self._count = 0  # number of transactions that are not acknowledged, and bytes of their bodies
         self._bytes = 0
 
-    def refusal(self, size: int, *, queued: int) -> Unavailable | None:
+    def refusal(self, size: int, *, queued: int, blocked: int = 0) -> Unavailable | None:
         """Return the reason why a new transaction of `size` bytes cannot be accepted now; None if it can.
 
-        `queued`: number of transactions in the incoming queue.
+        Args:
+            size: bytes of its body.
+            queued: number of transactions in the incoming queue.
+            blocked: number of entries of the log from the first undecided synchronous one on.
+
         """
+        if blocked > BLOCKED:
+            return Unavailable(
+                f"{blocked} entries wait for the decision on a synchronous transaction; nothing of this one was logged."
+                " Try again; if it lasts, the alarm limbo-waits in /cluster/status says what is missing",
+                retry_after=RETRY_AFTER,
+            )
         waiting = queued + self._count
         if waiting >= self._max_waiting:
             return Unavailable(

@@ -5,11 +5,12 @@ Owned by the node's thread, except for `state_of`, which only reads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from quadlog.errors import KeyReused, OutcomeUnknown, Rejected
+from quadlog.core.synchronous import ROLLED_BACK, SUSPENDED, is_synchronous, resumed_id
+from quadlog.errors import KeyReused, OutcomeUnknown, Rejected, RolledBack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -36,6 +37,10 @@ class TxState(StrEnum):
     PENDING = "pending"
     APPLIED = "applied"
     REJECTED = "rejected"
+    ROLLED_BACK = "rolled back"
+    """It was synchronous, and not committed within `synchro-timeout`."""
+    SUSPENDED = "suspended"
+    """It is synchronous, and a side without a majority has set it aside."""
     SUPERSEDED = "superseded"
     """It was agreed on a branch and ended with it."""
     UNKNOWN = "unknown"
@@ -45,8 +50,13 @@ class TxState(StrEnum):
 class TxAnswer:
     """Place of a transaction in the log."""
 
-    index: int
+    index: int | None
+    """None: it is lazy, and not agreed yet."""
     chain: bytes
+    members: Sequence[str] = field(default=(), compare=False)
+    """Members of the view in which this master appended it, all of which have it; empty: it is not known."""
+    is_synchronous: bool = False
+    """True if only its effect has shown that it is."""
     by_majority: bool = False
     """True if this master appended it in a view that holds a majority (`Agreement.confirms`)."""
 
@@ -58,6 +68,8 @@ class Waiter:
     body_hash: bytes
     tell: Callable[[TxAnswer | Exception], None]
     """Called once, on the node's thread."""
+    is_lazy: bool = False
+    """True if the answer is due as soon as the transaction is durable in this data centre."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +100,12 @@ class PendingRequests:
         """Index up to which effects are here, and applied by a worker of this data centre."""
         self.decided = 0
         """Index up to which effects are here."""
+        self.suspended: set[int] = set()
+        """Indexes of suspended entries that are not submitted again."""
+        self._found: set[int] = set()
+        """Indexes of entries that are synchronous by their effects."""
+        self._confirmed = 0
+        """Index up to which effects are in the topics of enough data centres for synchronous transactions."""
 
     @property
     def shown(self) -> int:
@@ -137,7 +155,12 @@ class PendingRequests:
         for entry in entries:
             waiters = self._waiting.pop(entry.pair.id, None)
             if waiters:
-                answer = TxAnswer(index=entry.index, chain=entry.chain, by_majority=confirms(entry))
+                answer = TxAnswer(
+                    index=entry.index,
+                    chain=entry.chain,
+                    members=entry.view.members,
+                    by_majority=confirms(entry),
+                )
                 self._await(entry.pair.id, answer, payloads[entry.pair[1:]].body_hash, waiters)
 
     def _await(
@@ -145,23 +168,52 @@ class PendingRequests:
     ) -> None:
         same = [waiter for waiter in waiters if waiter.body_hash == body_hash]
         if same:
+            assert answer.index is not None, "it is agreed"
             self._agreed.setdefault(answer.index, (transaction_id, answer, []))[2].extend(same)
         for waiter in waiters:
             if waiter.body_hash != body_hash:
                 message = "this Idempotency-Key was used with another body; use a new key for a new update"
                 waiter.tell(KeyReused(message))
 
-    def complete(self, *, decided: int, applied: int) -> None:
-        """Answer waiters, now that effects are here up to `decided`, and a worker has applied up to `applied`."""
+    def reject(self, index: int, reason: str) -> None:
+        """Note that the entry at an index is not applied, and why."""
+        self.rejected[index] = reason
+        if reason == SUSPENDED:
+            self.suspended.add(index)
+
+    def note_synchronous(self, index: int) -> None:
+        """Note that the entry at an index is synchronous by its effect."""
+        self._found = {one for one in self._found if one > self._confirmed} | {index}
+
+    def durable(self, transaction_id: bytes) -> None:
+        """Answer lazy waiters of a transaction, now that it is durable in this data centre."""
+        waiters = self._waiting.get(transaction_id, [])
+        lazy = [waiter for waiter in waiters if waiter.is_lazy]
+        for waiter in lazy:
+            waiters.remove(waiter)
+            waiter.tell(TxAnswer(index=None, chain=b""))
+
+    def complete(self, *, decided: int, applied: int, confirmed: int = 0) -> None:
+        """Answer waiters.
+
+        Args:
+            decided: index up to which effects are here.
+            applied: index up to which a worker here has applied them.
+            confirmed: index up to which enough data centres have them for synchronous transactions.
+
+        """
         self.decided = max(self.decided, decided)
         settled = min(self.decided, applied)
-        if settled > self.settled:
-            self.settled = settled
+        if settled > self.settled or confirmed > self._confirmed:
+            self.settled = max(settled, self.settled)
+            self._confirmed = max(confirmed, self._confirmed)
             self._answer_settled()
 
     def go_back(self, index: int) -> None:
         """Note that effects are here up to `index` only; what was decided after it will be decided again."""
         self.decided, self.settled = min(self.decided, index), min(self.settled, index)
+        self._confirmed = min(self._confirmed, index)
+        self.suspended = {at for at in self.suspended if at <= index}
         self._decided_before = min(self._decided_before, index)
         self.rejected = {at: reason for at, reason in self.rejected.items() if at <= index}
         self.back = index if self.back is None else min(self.back, index)
@@ -203,10 +255,17 @@ class PendingRequests:
 
     def _answer_settled(self) -> None:
         for index in sorted(index for index in self._agreed if index <= self.settled):
-            _, answer, waiters = self._agreed.pop(index)
             reason = self._reason(index)
+            if index > self._confirmed and reason != ROLLED_BACK and self._is_synchronous(index):
+                continue
+            _, answer, waiters = self._agreed.pop(index)
+            answer = replace(answer, is_synchronous=index in self._found)
             for waiter in waiters:
-                waiter.tell(answer if reason is None else Rejected(reason))
+                waiter.tell(answer if reason is None else _failure_of(reason))
+
+    def _is_synchronous(self, index: int) -> bool:
+        entry = self._store.entry(index)
+        return index in self._found or (entry is not None and is_synchronous(entry[1]))
 
     def _reason(self, index: int) -> str | None:
         if reason := self.rejected.get(index):
@@ -234,5 +293,23 @@ class PendingRequests:
         reason = self._reason(index)
         # Applied: a client that receives this state may read the change here.
         visible = TxState.APPLIED if index <= self.settled else TxState.PENDING
-        state = visible if reason is None else TxState.REJECTED
+        state = visible if reason is None else _STATES.get(reason, TxState.REJECTED)
+        if state is TxState.SUSPENDED:
+            again = self.state_of(resumed_id(chain), queued=False)
+            return again if again.index is not None else replace(SUSPENDED_STATUS, index=index, chain=chain)
         return TxStatus(state=state, index=index, chain=chain, reason=reason)
+
+
+SUSPENDED_STATUS: Final = TxStatus(state=TxState.SUSPENDED, reason=SUSPENDED)
+
+_STATES: Final = {ROLLED_BACK: TxState.ROLLED_BACK, SUSPENDED: TxState.SUSPENDED}
+"""States of transactions that are not applied, by the reason in the effect; all others are rejected."""
+
+
+def _failure_of(reason: str) -> Exception:
+    """Return the answer about a transaction that is not applied for a reason."""
+    if reason == SUSPENDED:
+        return OutcomeUnknown(
+            f"{reason}; it waits until the split is over: ask /tx/ in Location", retry_after=5
+        )
+    return RolledBack(reason) if reason == ROLLED_BACK else Rejected(reason)

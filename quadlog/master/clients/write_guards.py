@@ -119,6 +119,23 @@ def without_majority(cluster: ClusterView) -> NoMajority:
     )
 
 
+def refuse_undecidable(cluster: ClusterView) -> None:
+    """Refuse a synchronous transaction, unless the installed view holds a majority: nobody could decide it.
+
+    Raises:
+        NoMajority: definite; nothing was logged.
+
+    """
+    if not cluster.has_majority:
+        members = ", ".join(cluster.view.members) or "nobody"
+        raise NoMajority(
+            f"a synchronous transaction needs a majority of the voting data centres, and {cluster.node} has none"
+            f" (members of its view: {members}). Nothing was logged: write at a master of the majority, or again when"
+            " the split is over",
+            retry_after=PROTECTED_S,
+        )
+
+
 def refuse_protected(worker_registry: WorkerRegistry) -> None:
     """Refuse a client's write while one of two workers is out of sync: the other one's state is then not proved.
 

@@ -27,7 +27,17 @@ import structlog
 
 from consumers.effects import epoch_of, term_of
 from quadlog.clock import wall
-from quadlog.codec.envelope import ATTEMPT, EVALUATED_IN, HANDOVER, INDEX, MIRRORED, REWIND, SEED, TERM
+from quadlog.codec.envelope import (
+    ATTEMPT,
+    EVALUATED_IN,
+    HANDOVER,
+    INDEX,
+    MIRRORED,
+    REWIND,
+    SEED,
+    TERM,
+    UNDECIDED,
+)
 from quadlog.core.model import GENESIS
 from quadlog.core.records import Rewind
 from quadlog.failpoints import Failpoint, visit
@@ -351,6 +361,6 @@ def _rewind(index: int, following: Record, *, epoch: int, cut: int) -> Rewind:
     if following.header(HANDOVER) is not None:
         return Rewind(epoch=epoch, index=index, term=GENESIS, attempt=0, cut=cut)
     attempt = following.number(ATTEMPT) or 0
-    if attempt and following.header(INDEX) is None:
+    if attempt and following.header(INDEX) is None and following.header(UNDECIDED) is None:
         attempt -= 1  # a fence begins its attempt
     return Rewind(epoch=epoch, index=index, term=term_of(following) or GENESIS, attempt=attempt, cut=cut)

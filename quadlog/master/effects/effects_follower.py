@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from consumers.effects import epoch_of
-from quadlog.core.model import OF_A_BRANCH
+from quadlog.core.messages import FoundSynchronous
+from quadlog.core.model import OF_A_BRANCH, LogPosition
 from quadlog.master.effects.lineage import held
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from consumers.effects_ledger import EffectsLedger
     from quadlog.core.model import EffectsPosition, HardState, View
-    from quadlog.core.records import Seed
+    from quadlog.core.records import Seed, Undecided
     from quadlog.master.clients.pending_requests import PendingRequests
     from quadlog.master.workers.worker_registry import WorkerRegistry
     from quadlog.masterstore.store import MasterStore
@@ -40,6 +41,7 @@ class EffectsFollower:
         standing: HardState | None = None,
         read: Callable[[int], None] = lambda _: None,
         pending_effects: Callable[[], int | None] = lambda: None,
+        note: Callable[[FoundSynchronous], None] = lambda _: None,
     ) -> None:
         """Resume at the saved offset of the topic.
 
@@ -52,6 +54,7 @@ class EffectsFollower:
             dc: this data centre.
             standing: the standing of this master.
             read: function that reads the topic again from an offset on.
+            note: function that is called with each entry that is found to be synchronous by its effect.
             pending_effects: function that returns the index up to which effects are known that the topic lacks.
 
         """
@@ -61,6 +64,7 @@ class EffectsFollower:
         """Offset after the last record."""
         self._store, self._pending_requests, self._worker_registry = store, pending_requests, worker_registry
         self._dc, self._read, self._pending_effects = dc, read, pending_effects
+        self._note = note
         self._view: View | None = None
         self.is_held = False
         """True while no records are accepted, until it is known where the next view has its home."""
@@ -176,16 +180,26 @@ class EffectsFollower:
         self.heard = record.offset + 1  # also for a foreign record: copying waits for the end
         if self._is_floored and epoch_of(record) < self.floor:
             return False
-        before = ledger.rewound, ledger.duty
+        before, known = (ledger.rewound, ledger.duty), ledger.undecided
         if rejection := ledger.on_record(record):
             index, reason = rejection
             if index <= self.index or index > agreed:
-                self._pending_requests.rejected[index] = reason
+                self._pending_requests.reject(index, reason)
+        if ledger.undecided is not known:
+            self._found(ledger.undecided)
         has_turned = (ledger.rewound, ledger.duty) != before
         self._inform_workers()
         if has_turned:
             self._pending_requests.go_back(max(ledger.index, self._pending_effects() or 0))
         return has_turned
+
+    def _found(self, undecided: Undecided | None) -> None:
+        """Report that an entry of this log is synchronous by its effect."""
+        entry = None if undecided is None else self._store.entry(undecided.index)
+        if undecided is None or entry is None or entry[0] != undecided.entry_chain:
+            return
+        self._pending_requests.note_synchronous(undecided.index)
+        self._note(FoundSynchronous(LogPosition(undecided.index, undecided.entry_chain), undecided.id))
 
     def _inform_workers(self) -> None:
         if self.seed is not None:

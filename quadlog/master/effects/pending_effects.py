@@ -107,5 +107,5 @@ class PendingEffects:
             for value in values:
                 if rejection := self._ledger.on_record(Record(topic, NOWHERE, key, value, headers)):
                     index, reason = rejection
-                    self._pending_requests.rejected[index] = reason
+                    self._pending_requests.reject(index, reason)
         self._outlet.produce(topic, key=key, values=values, headers=headers, acked=acked)

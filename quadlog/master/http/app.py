@@ -15,9 +15,10 @@ from quadlog.errors import QuadlogError, UserError
 from quadlog.master.clients.barrier import Barrier
 from quadlog.master.clients.body_budget import BodyBudget
 from quadlog.master.clients.pending_requests import TxState
+from quadlog.master.clients.promotion import Promotion
 from quadlog.master.clients.split_state import obstacle
 from quadlog.master.clients.write_guards import urls_of
-from quadlog.master.events import WorkerDismissed
+from quadlog.master.events import PromotionAsked, WorkerDismissed
 from quadlog.master.http import registry
 from quadlog.master.http.cluster_settings import ClusterSettingsHandler
 from quadlog.master.http.controls import ControlsHandler
@@ -77,6 +78,7 @@ def make_app(
     dismissal = Dismissal(node.worker_registry, lambda name: node.put(WorkerDismissed(name)))
     doors = PeersHandler(node, proposals, settings, peers, Introduction(urls_of(settings)))
     shared = ClusterSettingsHandler(node, proposals, settings)
+    promotion = Promotion(lambda: node.cluster, settings, ask=lambda until: node.put(PromotionAsked(until)))
     updates = UpdateHandler(proposals, settings, body_budget, reads.dry_run)
     statements = Statements(updates, settings, body_budget)
 
@@ -102,6 +104,7 @@ def make_app(
             Route("/cluster/peers", doors.listed, methods=["GET"]),
             Route("/cluster/peers", doors.add, methods=["POST"]),
             Route("/cluster/peers/{id}", doors.remove, methods=["DELETE"]),
+            Route("/cluster/promote", promotion.answer, methods=["POST"]),
             Route("/cluster/settings", shared.listed, methods=["GET"]),
             Route("/cluster/settings/{name}", shared.one, methods=["GET"]),
             Route("/cluster/settings/{name}", shared.change, methods=["PUT"]),

@@ -16,12 +16,15 @@ from quadlog.clock import now, wall
 from quadlog.codec.envelope import text_id
 from quadlog.core.membership.electorate import FORCED
 from quadlog.core.model import Payload, Transaction, TransactionKind, id_of_key, payload_digest
+from quadlog.core.synchronous import COMMIT_MODE, CommitMode, marked
 from quadlog.errors import OutcomeUnknown, QuadlogError, Unavailable, UserError
+from quadlog.master.clients.commit_options import commit_headers
 from quadlog.master.clients.pending_requests import TxAnswer, Waiter
 from quadlog.master.clients.split_state import refuse_apart
 from quadlog.master.clients.write_guards import (
     refuse_protected,
     refuse_strict,
+    refuse_undecidable,
     refuse_writes,
     taken_before,
     without_majority,
@@ -75,7 +78,7 @@ class Proposals:
 
         """
         if not self._node.knows(transaction_id):
-            self._refuse_new(kind, is_forced=FORCED in options)
+            self._refuse_new(kind, options)
         elif self._settings.role is Role.READ_ONLY:
             name = text_id(transaction_id)
             return _failure(taken_before(name, self._node.cluster, self._settings), transaction_id)
@@ -95,19 +98,19 @@ class Proposals:
             status_code=204,
             headers={
                 "Quadlog-Tx": text_id(transaction_id),
-                "Quadlog-Index": f"{answer.index}:{answer.chain.hex()[:16]}",
+                **_index_of(answer),
+                **commit_headers(options, self._node.cluster, answer),
             },
         )
 
-    def _refuse_new(self, kind: TransactionKind, *, is_forced: bool) -> None:
-        """Refuse a transaction that is not known here if none can be accepted; raises as `answer` does.
-
-        `is_forced`: an operator declares that the silent masters are lost, so nobody waits for them.
-        """
+    def _refuse_new(self, kind: TransactionKind, options: Mapping[str, str]) -> None:
+        """Refuse a transaction that is not known here if none can be accepted; raises as `answer` does."""
         worker_registry, moment = self._node.worker_registry, now().steady
         refuse_writes(self._node.cluster, self._settings)
-        if not is_forced:
+        if FORCED not in options:  # else an operator declares that the silent masters are lost
             refuse_apart(self._node.cluster, moment)
+        if options.get(COMMIT_MODE) == CommitMode.SYNC:
+            refuse_undecidable(self._node.cluster)
         if not worker_registry.live(moment):
             reasons = "; ".join(worker_registry.obstacles(moment))
             message = "no worker of this data centre is in service; nothing was logged, try again"
@@ -134,6 +137,7 @@ class Proposals:
             raise Unavailable(message, retry_after=5) from error
         if not answer.by_majority:
             raise without_majority(self._node.cluster)
+        assert answer.index is not None, "a barrier is not lazy"
         return answer.index
 
     def id_of(self, request: Request) -> bytes:
@@ -167,8 +171,11 @@ class Proposals:
             body=body,
             options=options,
         )
+        transaction = Transaction(
+            id=transaction_id, digest=marked(digest, options), kind=kind, options=options
+        )
         return Payload(
-            transaction=Transaction(id=transaction_id, digest=digest, kind=kind, options=options),
+            transaction=transaction,
             origin=self._settings.node_id,
             origin_dc=self._settings.dc,
             created=created,
@@ -188,7 +195,8 @@ class Proposals:
             if not future.done():  # else its client has left, or was told to ask again
                 future.set_result(result)
 
-        waiter = Waiter(body_hash=payload.body_hash, tell=tell)
+        is_lazy = payload.transaction.options.get(COMMIT_MODE) == CommitMode.LAZY
+        waiter = Waiter(body_hash=payload.body_hash, tell=tell, is_lazy=is_lazy)
         self._node.put(TransactionOffered(payload, waiter))
         try:
             result = await asyncio.wait_for(future, self._settings.request_timeout)
@@ -213,6 +221,13 @@ def new_id() -> bytes:
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
     return value.to_bytes(16, "big")
+
+
+def _index_of(answer: TxAnswer) -> dict[str, str]:
+    """Return the header with the place of a transaction; none if it is not agreed yet."""
+    if answer.index is None:
+        return {}
+    return {"Quadlog-Index": f"{answer.index}:{answer.chain.hex()[:16]}"}
 
 
 def _traceparent(request: Request) -> str:

@@ -27,7 +27,7 @@ class ReadView(Protocol):
 
     @property
     def agreed(self) -> int:
-        """Index of the last entry that this master knows to be agreed."""
+        """Index of the last entry that this master knows to be agreed, and that may be evaluated."""
         ...
 
     def chain_at(self, index: int) -> bytes | None:
@@ -63,7 +63,7 @@ class NodeReadView:
     @property
     def agreed(self) -> int:
         """Index of the last entry of the own log."""
-        return self._node.cluster.last.index
+        return self._node.due
 
     def chain_at(self, index: int) -> bytes | None:
         """Return the chain hash that the own log has at an index."""

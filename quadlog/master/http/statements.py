@@ -16,6 +16,7 @@ from quadlog.core.effects.patch import MEDIA_TYPE as PATCH
 from quadlog.core.effects.patch import pattern_line
 from quadlog.core.sparql.text.caution import MAX_NESTING
 from quadlog.errors import TooLarge, UnsupportedMediaType, UserError
+from quadlog.master.clients.commit_options import PARAMETERS as COMMIT_PARAMETERS
 from quadlog.master.http.proposals import SPARQL_UPDATE
 from quadlog.master.http.reads import refuse_other_repository
 from quadlog.master.http.updates import (
@@ -73,7 +74,7 @@ class Statements:
             patch = (
                 self._removal(request) if request.method == "DELETE" else await self._addition(request, lease)
             )
-            given = {DRY_RUN: request.query_params.getlist(DRY_RUN)}
+            given = {name: request.query_params.getlist(name) for name in (DRY_RUN, *COMMIT_PARAMETERS)}
             asked = UpdateRequest(body=patch, media_type=PATCH, given=given)
             return await self._updates.submit(request, asked)
 
@@ -149,11 +150,11 @@ def _no_data(method: str, media_type: str) -> str:
 
 def _refuse_unknown(request: Request, known: Collection[str]) -> None:
     """Refuse unknown parameters: one that was ignored might have been meant to limit the change."""
-    unknown = set(request.query_params).difference(known, [DRY_RUN])
+    unknown = set(request.query_params).difference(known, [DRY_RUN, *COMMIT_PARAMETERS])
     if unknown:
         raise UserError(
             f"{request.method} of statements knows no parameter {', '.join(sorted(unknown))},"
-            f" only {', '.join((*known, DRY_RUN))}; nothing was logged"
+            f" only {', '.join((*known, DRY_RUN, *COMMIT_PARAMETERS))}; nothing was logged"
         )
 
 

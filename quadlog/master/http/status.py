@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from quadlog.clock import now
 from quadlog.codec.envelope import text_moment
+from quadlog.master.clients.limbo_state import limbo_status
 from quadlog.master.clients.split_state import MISSED_ROUNDS, waits_for
 from quadlog.master.clients.write_guards import OUTSIDE, role_of, roles_of
 
@@ -52,7 +53,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
         "settled_index": node.pending_requests.settled,
         "incoming": cluster.incoming,
         "waiting": len(node.pending_requests),
-        "limbo": {"length": 0, "oldest_s": 0, "quorum": None},
+        "limbo": limbo_status(cluster, moment),
         "split": _split(node, moment),
         "rounds": node.store.rounds,
         "synced_writes": node.store.synced_writes,

@@ -15,6 +15,8 @@ from quadlog.core.effects.patch import parse_patch
 from quadlog.core.sparql.update import parse_update
 from quadlog.core.sparql.using import GRAPH, NAMED, Using, options_of
 from quadlog.errors import TooLarge, UnsupportedMediaType, UserError
+from quadlog.master.clients.commit_options import PARAMETERS as COMMIT_PARAMETERS
+from quadlog.master.clients.commit_options import commit_options
 from quadlog.master.http.proposals import SPARQL_UPDATE
 from quadlog.web.http_body import form_of, media_type_of, parameters_of, read_body, text_of, too_large
 from quadlog.web.http_parameters import merged, only, refuse_others
@@ -35,7 +37,7 @@ FORM: Final = "application/x-www-form-urlencoded"
 UPDATE: Final = "update"
 
 DRY_RUN: Final = "dry-run"
-PARAMETERS: Final = (GRAPH, NAMED, DRY_RUN)
+PARAMETERS: Final = (GRAPH, NAMED, DRY_RUN, *COMMIT_PARAMETERS)
 """Parameters of an update, in the URL or in a form."""
 
 LONG_TEXT: Final = 64 * 1024
@@ -86,9 +88,10 @@ class UpdateHandler:
 
     async def submit(self, request: Request, asked: UpdateRequest) -> Response:
         """Check an update that was read, and answer it; raises as `answer` does."""
-        options = options_of(asked.given.get(GRAPH, ()), asked.given.get(NAMED, ()))
+        dataset = options_of(asked.given.get(GRAPH, ()), asked.given.get(NAMED, ()))
+        options = dataset | commit_options(request, asked.given)
         transaction_id = self._proposals.id_of(request)
-        await _check(asked, transaction_id, options)
+        await _check(asked, transaction_id, dataset)
         if _is_dry(asked.given.get(DRY_RUN, ())):
             return await self._dry_run(request, asked)
         return await self._proposals.answer(

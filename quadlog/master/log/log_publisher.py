@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import structlog
 
 from quadlog.clock import wall
+from quadlog.core.agreement.pacing import LOGICAL_BITS
 from quadlog.core.model import GENESIS, START, Entry, LogPosition
 from quadlog.core.records import Cut, LoggedEntry, Place, Reached
 from quadlog.failpoints import Failpoint, visit
@@ -405,7 +406,7 @@ def logged_entry(entry: Entry, payload: Payload) -> LoggedEntry:
         epoch=entry.view.epoch,
         lineage=entry.view.id,
         origin=payload.origin,
-        created=payload.created,
+        created=payload.created or entry.pair.timestamp >> LOGICAL_BITS,
         media_type=payload.media_type,
         body=payload.body,
         traceparent=payload.traceparent,

@@ -34,6 +34,7 @@ CHANGES = (
     ("/tx/{name:path}", ["GET"]),
     ("/cluster/peers", ["GET", "POST"]),
     ("/cluster/peers/{id}", ["DELETE"]),
+    ("/cluster/promote", ["POST"]),
     ("/cluster/settings", ["GET"]),
     ("/cluster/settings/{name}", ["GET", "PUT"]),
     ("/cluster/seed", ["GET", "POST"]),

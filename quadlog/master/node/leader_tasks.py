@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
@@ -35,6 +35,10 @@ class ClusterSnapshot:
     """The installed view."""
     may_agree: bool
     """False if this side waits for others, and decides nothing."""
+    sync_graphs: Sequence[str]
+    """The setting `sync-graphs`."""
+    has_majority: bool
+    """True if the view holds a majority of the voting data centres."""
     is_voting: bool
     """True if a vote was cast for another view that is not installed yet."""
     heard_at: Mapping[str, float]
@@ -60,6 +64,22 @@ class ClusterSnapshot:
     """
 
 
+class Appoint(Protocol):
+    """Asks the worker at a URL to evaluate."""
+
+    def __call__(self, url: str, duty: Handover, /, *, decides: bool, sync_graphs: Sequence[str]) -> None:
+        """Ask for a term of `duty`.
+
+        Args:
+            url: URL of the worker.
+            duty: the duty.
+            decides: whether its view holds a majority.
+            sync_graphs: the setting `sync-graphs`.
+
+        """
+        ...
+
+
 class LeaderTasks:
     """Tasks of the leading master: the agreed topic, the copies of effects, the appointment of the evaluating worker.
 
@@ -77,7 +97,7 @@ class LeaderTasks:
         worker_registry: WorkerRegistry,
         peers: Mapping[str, Intake],
         read: Callable[[str, int], None],
-        appoint: Callable[[str, Handover], None],
+        appoint: Appoint,
         topic_health: TopicHealth,
         pending_effects: PendingEffects,
         tell_floor: Callable[[str, tuple[int, int]], None],
@@ -92,7 +112,7 @@ class LeaderTasks:
             worker_registry: the workers of this data centre.
             peers: intakes of other data centres' payloads, by topic.
             read: function that reads a peer's payloads topic again from an offset on.
-            appoint: function that asks the worker at a URL to evaluate in a term.
+            appoint: asks the worker at a URL to evaluate in a term.
             topic_health: determines whether the own effects topic accepts records.
             pending_effects: follows what that topic will hold once it accepts them.
             tell_floor: function that reports to the worker at a URL which effects are void.
@@ -155,7 +175,12 @@ class LeaderTasks:
             and (worker := self._worker_registry.to_appoint(moment, self.duty.agreed.term))
         ):
             log.info("worker_asked_to_evaluate", worker=worker.beat.worker)
-            self._appoint(worker.beat.url, self.duty.agreed)
+            self._appoint(
+                worker.beat.url,
+                self.duty.agreed,
+                decides=there.has_majority,
+                sync_graphs=there.sync_graphs,
+            )
 
     def _tend_own_topic(self, moment: float) -> None:
         """Restart copying if the own effects topic has become full, or is tried again.

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final, assert_never
 import structlog
 
 from quadlog.clock import Turns, now
-from quadlog.core.messages import ForgottenPayloadError, LocalStatus, Tick
+from quadlog.core.messages import ForgottenPayloadError, LocalStatus, Promoted, Tick
 from quadlog.errors import DuplicateNode, TopicLost
+from quadlog.master.clients.limbo_state import limbo_troubles
 from quadlog.master.clients.split_state import split_troubles
 from quadlog.master.effects.effects_copying import CopyStart
 from quadlog.master.events import (
@@ -28,6 +29,7 @@ from quadlog.master.events import (
     Event,
     PayloadDurable,
     PayloadMirrored,
+    PromotionAsked,
     RecordsRead,
     StopNode,
     TopicIdentified,
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from quadlog.core.model import EffectsPosition, Post, RejoinReport
     from quadlog.core.records import Checkpoint, Cut, Place, Reached, Seed
     from quadlog.master.clients.pending_requests import PendingRequests
+    from quadlog.master.clients.suspended import SuspendedTransactions
     from quadlog.master.effects.effects_follower import EffectsFollower
     from quadlog.master.log.duplicate_node import DuplicateNodeDetector
     from quadlog.master.log.joining import Joining
@@ -128,6 +131,8 @@ class Parts:
     """The own topics."""
     shared_settings: SharedSettings
     """Compares the settings that all masters share."""
+    suspended: SuspendedTransactions
+    """Submits suspended transactions again."""
     settle: Callable[[], None]
     """Waits until all produced records are acknowledged; for failpoints."""
     failed: Callable[[str], None]
@@ -158,6 +163,7 @@ class Node:
         self._superseded: Final = parts.superseded
         self._fork_requests: Final = parts.fork_requests
         self._shared_settings: Final = parts.shared_settings
+        self._suspended: Final = parts.suspended
         self._posts, self._duplicate_detector, self._together = (
             parts.posts,
             parts.duplicate_detector,
@@ -300,11 +306,12 @@ class Node:
         self._publish_cluster()
         self.watch.compare()
         self._settle_requests()
+        self._suspended.tick(moment.steady, leads=self.leader_tasks.leads)
         self._tend(moment.steady)
         self._report(moment)
         self.watch.check(
             moment,
-            agreed=self.agreement.last.index,
+            agreed=self.due,
             leads=self.leader_tasks.leads,
             more=lambda: (
                 *self.topic_health.troubles(),
@@ -312,9 +319,16 @@ class Node:
                 *self._monitor.troubles,
                 *self._shared_settings.troubles(self.agreement),
                 *split_troubles(self.cluster, moment.steady),
+                *limbo_troubles(self.cluster, moment.steady),
             ),
         )
         return True
+
+    @property
+    def due(self) -> int:
+        """Index of the last entry that may be evaluated: an undecided synchronous one holds up the others."""
+        first = self.cluster.limbo.first
+        return first[0].index - 1 if first else self.agreement.last.index
 
     def _publish_cluster(self) -> None:
         before, self.cluster = self.cluster, self.agreement.cluster()
@@ -339,13 +353,16 @@ class Node:
             full=full,
             unheard=self.relay.unheard,
             rejoined=self.rejoined,
+            suspended=self._suspended.first,
         )
         self.agreement.step(status, moment)
 
     def _settle_requests(self) -> None:
         """Answer clients whose transactions a worker here shows or, if none can, another data centre's worker."""
         self.pending_requests.complete(
-            decided=self._effects_follower.index, applied=self.worker_registry.applied()
+            decided=self._effects_follower.index,
+            applied=self.worker_registry.applied(),
+            confirmed=self.agreement.effects_confirmed,
         )
         self.pending_effects.tick(is_full=self.topic_health.is_full, applied=self.worker_registry.applied())
         if (index := self.pending_effects.index) is not None:
@@ -392,6 +409,8 @@ class Node:
         return ClusterSnapshot(
             view=view,
             may_agree=agreement.may_agree,
+            has_majority=agreement.has_majority,
+            sync_graphs=agreement.settings.sync_graphs,
             is_voting=standing.ballot is not None and standing.ballot.epoch > view.epoch,
             heard_at=agreement.heard_at,
             last_index=agreement.last.index,
@@ -432,6 +451,8 @@ class Node:
                 | WorkerDismissed()
             ):
                 self._arrange(event)
+            case PromotionAsked(until=until):
+                self.agreement.step(Promoted(until), now())
             case StopNode():
                 pass
             case _:

@@ -129,7 +129,9 @@ class StateWriter:
             self.rejoined = RejoinReport(wall(), adopted.kept, gave_way, len(adopted.ended))
             self._retained.truncate(adopted.kept)
         else:
-            unneeded += self._retained.release_up_to(self._agreement.settled)
+            suspended = min(self._pending_requests.suspended, default=0)
+            settled = self._agreement.settled
+            unneeded += self._retained.release_up_to(min(settled, suspended - 1) if suspended else settled)
         self._store.save(
             save,
             payloads=self._bodies,

@@ -82,7 +82,9 @@ class Acquiring:
         """Accept a client's transaction: it is made durable here first, and ordered afterwards."""
         transaction_id, size = payload.transaction.id, len(payload.body)
         queue = self._agreement.queue
-        refusal = self._admission.refusal(size, queued=len(queue))
+        undecided = self._agreement.limbo.undecided
+        blocked = self._agreement.last.index - undecided[0].point.index if undecided else 0
+        refusal = self._admission.refusal(size, queued=len(queue), blocked=blocked)
         if refusal and not (transaction_id in queue or self._pending_requests.is_known(transaction_id)):
             waiter.tell(refusal)
             return
@@ -102,6 +104,7 @@ class Acquiring:
         self._admission.durable(len(said.payload.body))
         self._own.acknowledged(said.offset)
         self._acquire(said.payload)
+        self._pending_requests.durable(said.payload.transaction.id)
 
     # --- payloads of peers --------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from quadlog.core.synchronous import decision_in
 from quadlog.settings.units import MIB
 
 if TYPE_CHECKING:
@@ -36,7 +37,12 @@ class Bodies:
         return key in self._unsaved or key in self._kept
 
     def __getitem__(self, key: tuple[bytes, bytes]) -> Payload:
-        """Return a payload that waits or is not published yet, from memory or from the store."""
+        """Return a payload that waits or is not published yet, from memory or from the store.
+
+        That of a decision is determined by its digest.
+        """
+        if (decision := decision_in(key[1])) is not None:
+            return decision.payload
         payload = self._unsaved.get(key) or self._kept.get(key)
         if payload is None:
             payload = self._store.payload(key)

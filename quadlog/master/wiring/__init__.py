@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from producers.effects import EffectsMirror
 from producers.payloads import PayloadsProducer
 from producers.rounds import RoundsProducer
+from quadlog.clock import now
 from quadlog.master.clients.admission import Admission
 from quadlog.master.clients.pending_requests import PendingRequests
+from quadlog.master.clients.suspended import SuspendedTransactions
 from quadlog.master.effects.effects_follower import EffectsFollower
 from quadlog.master.effects.pending_effects import PendingEffects
 from quadlog.master.effects.topic_health import TopicHealth
@@ -60,6 +63,7 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
         dc=sites.dc,
         standing=agreement.standing,
         read=lambda offset: world.tails.read(sites.own.effects, offset),
+        note=lambda found: agreement.step(found, now()),
         pending_effects=lambda: pending_effects.index,
     )
     duplicate_detector = duplicate_detector_of(world)
@@ -119,7 +123,7 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
                 worker_registry=worker_registry,
                 peers=acquiring.peers,
                 read=world.tails.read,
-                appoint=lambda url, duty: appoint(world, url, duty),
+                appoint=partial(appoint, world),
                 topic_health=TopicHealth(worker_registry, world.effects, sites.own.effects),
                 pending_effects=pending_effects,
                 tell_floor=lambda url, floor: tell_floor(world, url, floor),
@@ -131,6 +135,13 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
                 world.settings.node_id, world.settings.cluster, world.settings.model_fields_set
             ),
             topics=sites.own,
+            suspended=SuspendedTransactions(
+                agreement,
+                store=store,
+                bodies=bodies,
+                pending_requests=pending_requests,
+                submit=acquiring.submit,
+            ),
             settle=world.outlet.flush,
             failed=world.server.fail,
         )

@@ -8,7 +8,7 @@ from quadlog.master.node.fork_requests import ForkRequests
 from quadlog.master.workers.worker_watch import WorkerActions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from quadlog.core.records import Handover
     from quadlog.master.wiring.world import World
@@ -40,12 +40,14 @@ def tell_floor(world: World, url: str, floor: tuple[int, int]) -> None:
     world.server.call_soon(lambda: world.worker_client.tell_floor(url, {"epoch": epoch, "index": index}))
 
 
-def appoint(world: World, url: str, duty: Handover) -> None:
-    """Ask a worker to evaluate."""
-    body: dict[str, str | int] = {
+def appoint(world: World, url: str, duty: Handover, *, decides: bool, sync_graphs: Sequence[str]) -> None:
+    """Ask a worker to evaluate; see `Appoint`."""
+    body: dict[str, str | int | Sequence[str]] = {
         "dc": duty.dc,
         "term": duty.term.hex(),
         "handover": duty.index,
         "epoch": duty.epoch,
+        "decides": decides,
+        "sync_graphs": sync_graphs,
     }
     world.server.call_soon(lambda: world.worker_client.ask_to_evaluate(url, body))

@@ -61,6 +61,10 @@ class AlarmName(StrEnum):
     """Peers are not in the view, and this side continues without them."""
     UNWITNESSED = "no-witness"
     """Of two voting data centres neither is a majority without the other one."""
+    LIMBO = "limbo-waits"
+    """Synchronous transactions are not decided, and all that was agreed behind them waits."""
+    QUORUM = "synchro-quorum-unsuitable"
+    """The synchronous quorum is half of the data centres or less, or more than all."""
     SETTINGS_DIFFER = "settings-differ"
     """The file of this master, or of another one, has another value of a setting that all masters share."""
     LOST = "source-lost"
@@ -101,6 +105,12 @@ WHAT_TO_DO: Final = {
         "add a third data centre with a Kafka and one read-only master, a witness: see Witness in docs/operating.md; or"
         " accept that the loss of one data centre stops writes until it is back"
     ),
+    AlarmName.LIMBO: (
+        "repair the way to the data centres that are missing, or start their masters: it ends by itself, and after"
+        " synchro-timeout what waits is rolled back where a majority is; or lower the quorum: `quadlog config set"
+        " synchro-quorum`"
+    ),
+    AlarmName.QUORUM: "set another one, as N/2 + 1: `quadlog config set synchro-quorum`",
     AlarmName.SETTINGS_DIFFER: "make the files equal, or agree on a value: `quadlog config set`",
     AlarmName.MISSET: "set it as the reason says",
     AlarmName.DELETED: (

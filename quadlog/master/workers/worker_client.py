@@ -11,7 +11,7 @@ from quadlog.master.workers.worker_registry import ProbeResult
 from quadlog.web.http_client import new_client
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from quadlog.master.workers.worker_registry import Divergence, Worker
 
@@ -28,7 +28,7 @@ class WorkerClient:
         """Create the client; it connects at the first request."""
         self._client = new_client(ASK_S)
 
-    async def ask_to_evaluate(self, url: str, duty: Mapping[str, str | int]) -> None:
+    async def ask_to_evaluate(self, url: str, duty: Mapping[str, str | int | Sequence[str]]) -> None:
         """Ask a worker to evaluate.  The request is repeated until the worker's fence arrives."""
         with suppress(httpx.HTTPError):
             await self._client.post(f"{url}/evaluate", json=dict(duty))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from quadlog.core.effects import control, signature
 from quadlog.core.effects.effect import Change, effect_of, effect_of_load, effect_on_graphs
@@ -22,6 +22,7 @@ from quadlog.core.sparql.operations import DataOperation, DeleteData, InsertData
 from quadlog.core.sparql.text.volatile import settled
 from quadlog.core.sparql.update import parse_update
 from quadlog.core.sparql.using import Using
+from quadlog.core.synchronous import DECISIONS, FATE, ROLLED_BACK, SUSPENDED
 from quadlog.errors import StateError, UserError
 from quadlog.ports import apart
 from quadlog.worker.evaluate.answers import NOTHING
@@ -61,6 +62,45 @@ LONG_REASON: Final = 2_000
 """Characters of a reason, at most: it may quote an IRI of megabytes, and must fit into one record."""
 
 
+class EffectSynchrony(Protocol):
+    """What an evaluator must know of synchronous transactions: see `quadlog.worker.replica.synchrony`."""
+
+    def outcome_of(self, entry: LoggedEntry, /) -> Outcome | None:
+        """Return APPLIED for a synchronous transaction that must be evaluated; None if it is undecided."""
+        ...
+
+    def outcome_with(self, entry: LoggedEntry, change: Change, /) -> Outcome | None:
+        """Return the same for an entry with this change; APPLIED if that does not make it synchronous."""
+        ...
+
+    def wait(self, entry: LoggedEntry, /) -> None:
+        """Report that an entry is synchronous by its effect and undecided."""
+        ...
+
+    def note(self, entry: LoggedEntry, /) -> None:
+        """Apply an evaluated entry if it concerns synchronous transactions."""
+        ...
+
+
+class _WithoutSynchrony:
+    """For evaluations whose outcome another evaluator decides on: all entries are evaluated."""
+
+    def outcome_of(self, _: LoggedEntry) -> Outcome:
+        return Outcome.APPLIED
+
+    def outcome_with(self, _: LoggedEntry, __: Change) -> Outcome:
+        return Outcome.APPLIED
+
+    def wait(self, _: LoggedEntry) -> None:
+        pass
+
+    def note(self, _: LoggedEntry) -> None:
+        pass
+
+
+_WITHOUT: Final = _WithoutSynchrony()
+
+
 class Evaluator:
     """Evaluator of entries from a given state on, until another fence ends its duty."""
 
@@ -74,8 +114,12 @@ class Evaluator:
         *,
         together: Together = apart,
         foresee: Callable[[Verdict], None] | None = None,
+        synchrony: EffectSynchrony = _WITHOUT,
     ) -> None:
         """Start after what `store` has applied: all effects before `fence`.  `foresee`: see `Controls`."""
+        self._synchrony = synchrony
+        self._waits = b""
+        """Chain hash of an entry that is synchronous by its effect, and was undecided."""
         self._together = together
         self._watch = watch
         applied: Applied = store.applied
@@ -119,20 +163,24 @@ class Evaluator:
                 continue
             if self.is_full:
                 return False
+            if FATE in entry.options:
+                self.set_aside(entry, Outcome(entry.options[FATE]))
+                continue
             operations = self._operations(entry)
             controlled = self._controls.concern(entry, operations)
             held = held + 1 if not controlled and _is_quick(entry, operations) else TOGETHER
             if held >= TOGETHER:
                 let_go()  # no update must wait long for another one
                 held = 0
-            if not self._has_loaded(entry, operations):
-                return False  # the loader calls back when it is done
+            if self._is_waiting(entry) or not self._has_loaded(entry, operations):
+                return False  # a record with a decision follows, or the loader calls back when it is done
             if controlled or _has_where(operations):
                 ahead = self._goes_ahead(operations, controlled=controlled)
                 if not left or (ahead and not self._store.gate.close(GATE_S)):
                     return True
                 left -= 1
-            self._evaluate(entry, operations)
+            if not self._evaluate(entry, operations):
+                return False
             self._parsed, operations = (b"", ()), ()
             self._loaded = {}
             self._loader.forget()
@@ -142,6 +190,13 @@ class Evaluator:
     def is_full(self) -> bool:
         """True if more effects must be read back before more entries are decided."""
         return len(self._ahead) >= AHEAD or self._ahead.weight > LARGE
+
+    def _is_waiting(self, entry: LoggedEntry) -> bool:
+        """Return True if an entry was found to be synchronous by its effect, and is still undecided."""
+        if entry.chain != self._waits or self._synchrony.outcome_of(entry) is not None:
+            return False
+        self._synchrony.wait(entry)
+        return True
 
     def _has_loaded(self, entry: LoggedEntry, operations: Sequence[Operation] | str) -> bool:
         wanted = [one for operation in operations for one in _wanted_by(operation)]
@@ -161,14 +216,28 @@ class Evaluator:
             self._parsed = entry.chain, _operations_of(entry)
         return self._parsed[1]
 
-    def _evaluate(self, entry: LoggedEntry, operations: Sequence[Operation] | str) -> None:
+    def _evaluate(self, entry: LoggedEntry, operations: Sequence[Operation] | str) -> bool:
+        """Publish the effect of the next entry; return False if that shows that it must wait for a decision."""
         if self._watch is not None:
             self._watch.begin(entry.index)
         steps, reason = self._decide(entry, operations)
         if self._watch is not None:
             self._watch.end()
         change, rest = steps.net()
-        self._conclude(entry, change, rest, reason, steps.records)
+        outcome = self._synchrony.outcome_with(entry, change)
+        if outcome is Outcome.APPLIED:
+            self._conclude(entry, change, rest, reason, steps.records)
+            return True
+        steps.take_back()
+        if outcome is None:
+            self._waits = entry.chain
+            return False
+        self.set_aside(entry, outcome)
+        return True
+
+    def outcome_with(self, effect: Effect, entry: LoggedEntry) -> Outcome | None:
+        """Return what becomes of the next entry with the effect that a trial computed; None if it is undecided."""
+        return self._synchrony.outcome_with(entry, change_of(effect))
 
     def adopt(self, effect: Effect, entry: LoggedEntry) -> None:
         """Publish the effect of the next entry that a trial computed.
@@ -178,7 +247,7 @@ class Evaluator:
 
         """
         change = change_of(effect)
-        self._conclude(entry, change, change, effect.reason, [])
+        self._conclude(entry, change, change, effect.reason, [], outcome=effect.outcome)
         if (self.index, self._chain, self._quads) != (effect.index, effect.chain, effect.quads):
             message = f"the trial of entry {entry.index} began from another state than this worker is in"
             raise StateError(message)
@@ -187,16 +256,29 @@ class Evaluator:
         """Publish that the next entry is rejected, and why."""
         self._conclude(entry, Change(), Change(), reason, [])
 
+    def set_aside(self, entry: LoggedEntry, outcome: Outcome) -> None:
+        """Publish that the next entry, a synchronous transaction, is rolled back or suspended."""
+        reason = ROLLED_BACK if outcome is Outcome.ROLLED_BACK else SUSPENDED
+        self._conclude(entry, Change(), Change(), reason, [], outcome=outcome)
+
     def _conclude(
-        self, entry: LoggedEntry, change: Change, rest: Change, reason: str | None, records: list[Quad]
+        self,
+        entry: LoggedEntry,
+        change: Change,
+        rest: Change,
+        reason: str | None,
+        records: list[Quad],
+        *,
+        outcome: Outcome | None = None,
     ) -> None:
         before, lines = self._signature, lines_of(change)
         after = signature.after(before, lines)
-        outcome = Outcome.APPLIED if reason is None else Outcome.REJECTED
+        outcome = outcome or (Outcome.APPLIED if reason is None else Outcome.REJECTED)
         self.point, self._signature = LogPosition(entry.index, entry.chain), after
         self._quads += change.growth
         if reason is None and control.concerns(entry):
             self._controls.decided(entry)
+        self._synchrony.note(entry)
         self._chain = effects_chain(self._chain, entry.chain, outcome, after.to_bytes(32, "big"))
         decided = SpeculativeEffect(
             change=change,
@@ -338,7 +420,7 @@ def _has_where(operations: Sequence[Operation] | str) -> bool:
 
 
 def _operations_of(entry: LoggedEntry) -> Sequence[Operation] | str:
-    if entry.kind is TransactionKind.EVALUATOR:
+    if entry.kind is TransactionKind.EVALUATOR or entry.kind in DECISIONS:
         return ()
     if entry.kind not in {TransactionKind.TX, TransactionKind.CONFIG}:
         return f"{entry.kind} entries are not known to this version"

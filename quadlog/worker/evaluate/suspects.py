@@ -22,7 +22,7 @@ import structlog
 
 from quadlog import codec
 from quadlog.clock import now
-from quadlog.core.records import Effect
+from quadlog.core.records import Effect, Outcome
 from quadlog.errors import StateError, StoreDamaged
 from quadlog.quadstore.quaddir import FILES
 from quadlog.worker.evaluate.limits import cpu_of, memory_of, reason_at
@@ -62,6 +62,14 @@ class Judge(Protocol):
         """True if more effects must be read back before more entries are decided."""
         ...
 
+    def outcome_with(self, effect: Effect, entry: LoggedEntry) -> Outcome | None:
+        """Return what becomes of an entry with this effect; None if it must wait for a decision."""
+        ...
+
+    def set_aside(self, entry: LoggedEntry, outcome: Outcome) -> None:
+        """Publish that an entry is rolled back or suspended."""
+        ...
+
     def adopt(self, effect: Effect, entry: LoggedEntry) -> None:
         """Accept an effect that was computed elsewhere, and publish it."""
         ...
@@ -98,6 +106,8 @@ class Suspects:
         self._store, self._fence, self._until = store, fence, until
         self._limits, self._load_limits, self._directory = limits, load_limits, directory
         self._trial: Trial | None = None
+        self._held: Effect | None = None
+        """Effect of the next suspect, which must wait for a decision."""
 
     def turn(self, judge: Judge, entries: Iterable[LoggedEntry]) -> bool:
         """Continue the trial; return True if any suspect is left: then nothing else may be evaluated."""
@@ -118,12 +128,11 @@ class Suspects:
 
     def _try(self, trial: Trial, judge: Judge, entry: LoggedEntry) -> bool:
         """Process the outcome of the next suspect; return False if there is none yet, or if the trial has ended."""
-        match trial.outcome(self._limits):
+        match self._held or trial.outcome(self._limits):
             case None:
                 return False
             case Effect() as effect:
-                judge.adopt(effect, entry)
-                return True
+                return self._conclude(judge, effect, entry)
             case reason:
                 self._store.examine()  # a damaged store is not the update's fault
                 log.error("update_rejected", index=entry.index, reason=reason)
@@ -131,8 +140,20 @@ class Suspects:
                 self.close()
                 return False
 
+    def _conclude(self, judge: Judge, effect: Effect, entry: LoggedEntry) -> bool:
+        """Process the effect of the next suspect; return False if it must wait, or if the trial has ended."""
+        outcome = judge.outcome_with(effect, entry)
+        self._held = effect if outcome is None else None
+        if outcome is Outcome.APPLIED:
+            judge.adopt(effect, entry)
+        elif outcome is not None:
+            judge.set_aside(entry, outcome)
+            self.close()  # its store has the effect
+        return outcome is Outcome.APPLIED
+
     def close(self) -> None:
         """End the trial, if there is one."""
+        self._held = None
         if self._trial is not None:
             self._trial.close()
             self._trial = None

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Final
 from consumers.agreed import AgreedConsumer
 from consumers.effects import EffectsConsumer
 from quadlog.core.effects.signature import as_bytes
+from quadlog.core.model import LogPosition
+from quadlog.core.synchronous import DECISIONS, decision_in
 from quadlog.settings.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from quadlog.core.model import LogPosition
     from quadlog.core.records import Effect, LoggedEntry
+    from quadlog.core.synchronous import Decision
     from quadlog.quadstore.applied import Applied, InAgreed, InEffects
 
 WAITING: Final = 10_000
@@ -64,11 +66,24 @@ class Backlog:
         self._entries: deque[tuple[LoggedEntry, InAgreed]] = deque()
         self._effects: deque[tuple[Effect, InEffects]] = deque()
         self._bytes = self._lines = 0
+        self.undecided = b""
+        """Chain hash of the newest entry that was found to be synchronous by its effect, and was undecided then."""
+        self._decisions: deque[tuple[int, Decision]] = deque()
+        """Decisions on synchronous transactions among the entries, each with its index."""
 
     def add_entry(self, entry: LoggedEntry, behind: InAgreed) -> None:
         """Append the next entry; `behind`: the place after its record."""
         self._entries.append((entry, behind))
         self._bytes += len(entry.body)
+        if entry.kind in DECISIONS and (decision := decision_in(entry.digest)) is not None:
+            self._decisions.append((entry.index, decision))
+
+    def decision_on(self, entry: LoggedEntry) -> Decision | None:
+        """Return the first decision behind a synchronous transaction that concerns it; None if none was received."""
+        point = LogPosition(entry.index, entry.chain)
+        return next(
+            (one for index, one in self._decisions if index > entry.index and one.concerns(point)), None
+        )
 
     def add_effect(self, effect: Effect, behind: InEffects) -> None:
         """Append the next effect that counts; `behind`: the place after its record."""
@@ -83,7 +98,15 @@ class Backlog:
         and must be read.
         """
         much = len(self._entries) > WAITING or self._bytes > WAITING_BYTES
-        return much and not self.stranger
+        return much and not self.stranger and not self._waits_for_decision
+
+    @property
+    def _waits_for_decision(self) -> bool:
+        """True if the oldest entry is synchronous and undecided: its decision must be read."""
+        first = self.first_entry
+        if first is None or not (first.is_synchronous or first.chain == self.undecided):
+            return False
+        return self.decision_on(first) is None
 
     @property
     def is_rich(self) -> bool:
@@ -157,6 +180,8 @@ class Backlog:
         """Remove the entries and effects up to an index, because they are applied."""
         while self._entries and self._entries[0][0].index <= index:
             self._bytes -= len(self._entries.popleft()[0].body)
+        while self._decisions and self._decisions[0][0] <= index:
+            self._decisions.popleft()
         while self._effects and self._effects[0][0].index <= index:
             self._lines -= _lines_of(self._effects.popleft()[0])
 
@@ -164,6 +189,8 @@ class Backlog:
         """Remove the entries after this index, because they are of a branch."""
         while self._entries and self._entries[-1][0].index > index:
             self._bytes -= len(self._entries.pop()[0].body)
+        while self._decisions and self._decisions[-1][0] > index:
+            self._decisions.pop()
 
     def rewind(self, index: int) -> None:
         """Remove the effects after this index, because they are of a branch."""
@@ -175,6 +202,8 @@ class Backlog:
         for entry in entries:
             self._entries.appendleft((entry, behind))
             self._bytes += len(entry.body)
+            if entry.kind in DECISIONS and (decision := decision_in(entry.digest)) is not None:
+                self._decisions.appendleft((entry.index, decision))
 
 
 def _lines_of(effect: Effect) -> int:

@@ -7,14 +7,15 @@ ends the term.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from quadlog.clock import now
-from quadlog.core.records import Fence
+from quadlog.core.records import Fence, Outcome, Undecided
+from quadlog.core.synchronous import FATE
 from quadlog.errors import Unavailable
 from quadlog.failpoints import Failpoint, visit
 from quadlog.worker.evaluate.evaluator import Evaluator
@@ -22,6 +23,7 @@ from quadlog.worker.evaluate.limits import EvaluationLimits, LimitWatch
 from quadlog.worker.evaluate.loader import Loader, LoadLimits
 from quadlog.worker.evaluate.suspects import Suspects
 from quadlog.worker.reexec import begin_anew
+from quadlog.worker.replica.synchrony import Synchrony
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -47,6 +49,10 @@ class EvaluateRequest:
     """Index of the entry whose handover gives the term; 0: the view gives it."""
     epoch: int = 1
     """Epoch of the view to which the term belongs.  The first view gives its term without a handover."""
+    decides: bool = True
+    """False if that view holds no majority: it may not act on decisions, and suspends synchronous transactions."""
+    sync_graphs: tuple[str, ...] = ()
+    """The setting `sync-graphs`, as it counts for entries that are not evaluated."""
 
     @property
     def order(self) -> tuple[int, int]:
@@ -101,6 +107,8 @@ class EvaluatorTerm:
         """This worker's own fence, once it is written."""
         self._epoch = 1
         """Epoch of the view in which the fence was written."""
+        self._synchrony = Synchrony(self._backlog, (), decides=False, report=self._publish_undecided)
+        """What concerns synchronous transactions in that term."""
         self._duty: Fence | None = None
         """The same fence, once it was read back as the newest one."""
         self._agreed_end: int | None = None
@@ -142,6 +150,9 @@ class EvaluatorTerm:
         if publish_health is not None and not publish_health.clear(now().steady):
             return
         self._epoch = asked.epoch
+        self._synchrony = Synchrony(
+            self._backlog, asked.sync_graphs, decides=asked.decides, report=self._publish_undecided
+        )
         self._fence = Fence(term=asked.term, attempt=self._heard.highest + 1, worker=self._settings.node_id)
         self._publishers.effects.publish_fence(self._fence, at=now().wall, epoch=self._epoch)
 
@@ -198,8 +209,21 @@ class EvaluatorTerm:
 
         A data centre that copies these effects may be in another view by now: before effects of entries agreed
         in a later view, it must receive the data centre that has the duty in that view.
+
+        They end before the first synchronous transaction that is not decided: nothing behind it is evaluated.  One
+        that must not be evaluated is marked with its outcome.
         """
-        return takewhile(lambda entry: entry.epoch <= self._epoch, self._backlog.behind(evaluator.point))
+        for entry in takewhile(
+            lambda entry: entry.epoch <= self._epoch, self._backlog.behind(evaluator.point)
+        ):
+            if not entry.is_synchronous:
+                yield entry
+                continue
+            outcome = self._synchrony.outcome_of(entry)
+            if outcome is None:
+                return
+            is_evaluated = outcome is Outcome.APPLIED
+            yield entry if is_evaluated else replace(entry, options={**entry.options, FATE: outcome.value})
 
     def applied(self, effects: Sequence[Effect]) -> None:
         """Notify the evaluator of effects that the store has applied, decided here or elsewhere."""
@@ -225,7 +249,13 @@ class EvaluatorTerm:
     def _begin(self, duty: Fence) -> None:
         """Start the evaluator; entries in the log that have no effect may be what ended the worker before."""
         self.evaluator = Evaluator(
-            self._store, duty, self._publish, self._loader, self._watch, together=self._publishers.together
+            self._store,
+            duty,
+            self._publish,
+            self._loader,
+            self._watch,
+            together=self._publishers.together,
+            synchrony=self._synchrony,
         )
         waiting = [entry.index for entry in self._due_to(self.evaluator)]
         self.suspects = Suspects(
@@ -253,6 +283,18 @@ class EvaluatorTerm:
             effect, at=now().wall, epoch=self._epoch, traceparent=entry.traceparent
         )
         visit(Failpoint.AFTER_PUBLISH, self._publishers.settle)
+
+    def _publish_undecided(self, entry: LoggedEntry) -> None:
+        duty = self._duty
+        if duty is not None:
+            undecided = Undecided(
+                index=entry.index,
+                id=entry.id,
+                entry_chain=entry.chain,
+                term=duty.term,
+                attempt=duty.attempt,
+            )
+            self._publishers.effects.publish_undecided(undecided, at=now().wall, epoch=self._epoch)
 
     def due(self, effects: Sequence[Effect]) -> tuple[Sequence[Lines], list[Quad]]:
         """Return the changes to apply, and records of the changes that the store already has.

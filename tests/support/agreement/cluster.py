@@ -11,6 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from quadlog.core.agreement.agreement import Agreement
+from quadlog.core.agreement.limbo import marks_of
 from quadlog.core.cluster_settings import ClusterSettings
 from quadlog.core.membership.incarnations import new_incarnation
 from quadlog.core.messages import (
@@ -26,6 +27,7 @@ from quadlog.core.messages import (
     Voided,
 )
 from quadlog.core.model import START, HardState, LogPosition, Pair, Post, Transaction
+from quadlog.core.synchronous import decision_in
 from quadlog.master.node.perform import perform
 
 if TYPE_CHECKING:
@@ -78,6 +80,9 @@ class Beside:
     def tail(self, index: int, length: int) -> Sequence[tuple[LogPosition, Pair]]:
         return [(entry.point, entry.pair) for entry in self._theirs[max(0, index - length) : index]]
 
+    def marks(self, index: int) -> Sequence[tuple[LogPosition, Pair]]:
+        return marks_of((e.point, e.pair) for e in self._theirs[self.fork.index : index])
+
     def given_way(self, index: int) -> Sequence[tuple[Pair, Transaction]]:
         return [(entry.pair, entry.transaction) for entry in self._own[min(index, self.fork.index) :]]
 
@@ -95,6 +100,8 @@ class Disk:
     ids: set[bytes] = field(default_factory=set)
     cuts: int = 0
     """How often the log was cut."""
+    limbo: int = 0
+    """Index of the first entry that concerns synchronous transactions and must be known; 0: there is none."""
     taken: int = 0
     """Of the payloads that the master was told of, how many were taken in: a restart is told of the others only."""
 
@@ -120,6 +127,7 @@ class Disk:
             self.ids.add(entry.pair.id)
         for key in save.released:
             self.acquired.pop(key, None)
+        self.limbo = save.limbo
 
     def _adopt(self, adopted: Adopted) -> None:
         branch = adopted.branch
@@ -141,6 +149,7 @@ class Disk:
             acquired=tuple(self.acquired.values()),
             standing=self.standing,
             tail=tuple((entry.point, entry.pair) for entry in self.log[-5000:]),
+            marks=marks_of((e.point, e.pair) for e in self.log[self.limbo - 1 :]) if self.limbo else (),
         )
 
 
@@ -288,7 +297,9 @@ class Member:
             self.saved(what, lost)
             if what.adopted is not None:
                 adopted = self.disk.log[what.adopted.kept :]
-                self.kafka.update({e.transaction.key: e.transaction for e in adopted})
+                self.kafka.update(
+                    {e.transaction.key: e.transaction for e in adopted if decision_in(e.pair.digest) is None}
+                )
                 fail("cut")
                 self._publish_all()
 

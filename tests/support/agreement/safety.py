@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quadlog.core.model import TransactionKind
+from quadlog.core.synchronous import decision_in
+from tests.support.agreement.limbo_safety import LimboSafety
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,6 +39,7 @@ class Safety:
             is_only: whether a view may make history, where there is only one; None where there may be several.
 
         """
+        self.limbo = LimboSafety(is_majority)
         self._is_only = is_only
         self._history: dict[int, LogPosition] = {}
         """By index, what was agreed, where a side without a majority waits."""
@@ -79,7 +82,8 @@ class Safety:
         for entry in save.entries:
             point = self._order.setdefault((entry.view.id, entry.index), entry.point)
             assert point == entry.point, f"two orders in {entry.view} at {entry.index}"
-            assert entry.pair.key in member.kafka, f"{entry.index} agreed without its payload"
+            has_payload = entry.pair.key in member.kafka or decision_in(entry.pair.digest) is not None
+            assert has_payload, f"{entry.index} agreed without its payload"
             before = log[entry.index - 2] if entry.index > 1 else None
             assert before is None or before.pair < entry.pair, (
                 f"{entry.index} was agreed behind a later timestamp: {before} then {entry.pair}"
@@ -87,6 +91,7 @@ class Safety:
             if self._is_majority(entry.view):
                 known = self.settled.setdefault(entry.index, (entry.point, entry.pair.id))
                 assert known == (entry.point, entry.pair.id), f"{entry.index} was agreed twice by majorities"
+        self.limbo.saved(member, save.entries, is_cut=save.adopted is not None)
         for entry in save.entries:
             self._check_only(entry)
             self._check_strict(member, entry)

@@ -41,6 +41,7 @@ from quadlog.core.records import (
     Scrub,
     Seed,
     Term,
+    Undecided,
     WorkerState,
 )
 
@@ -202,8 +203,10 @@ heartbeats = st.builds(
 )
 cuts = st.builds(Cut, epoch=longs, lineage=hashes, index=longs, chain=hashes)
 rewinds = st.builds(Rewind, epoch=longs, index=longs, term=hashes, attempt=longs, cut=longs)
+undecided = st.builds(Undecided, index=longs, id=ids, entry_chain=hashes, term=hashes, attempt=longs)
 anything: st.SearchStrategy[Said] = st.one_of(
-    payloads, entries, effects, posts, fences, handovers, heartbeats, seeds, cuts, rewinds, checkpoints
+    *(payloads, entries, effects, posts, fences, handovers, heartbeats, seeds, cuts, rewinds, checkpoints),
+    undecided,
 )
 
 
@@ -232,6 +235,8 @@ def encode(said: Said) -> list[bytes]:  # noqa: C901, PLR0911  one for each
             return [codec.encode_rewind(said)]
         case Checkpoint():
             return [codec.encode_checkpoint(said)]
+        case Undecided():
+            return [codec.encode_undecided(said)]
 
 
 def example(strategy: st.SearchStrategy[T], change: Callable[[T], T]) -> T:

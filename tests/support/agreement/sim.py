@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from quadlog.core.cluster_settings import SplitRecovery
@@ -50,13 +51,16 @@ def some(
     until: float = math.inf,
     shrinks: bool = False,
     recovery: SplitRecovery | None = None,
+    synchronous: bool = False,
 ) -> Report:
     """These seeds in turn, or fewer if it is late or one fails."""
     passed, events, met = 0, 0, Counter[tuple[str, str]]()
     for seed in seeds:
         if time.monotonic() > until:
             break
-        weather = Weather(seed, masters=masters, limits=limits_of(seed), recovery=recovery)
+        weather = Weather(
+            seed, masters=masters, limits=limits_of(seed), recovery=recovery, synchronous=synchronous
+        )
         try:
             weather.run()
         except AssertionError as error:
@@ -71,6 +75,7 @@ def failed(weather: Weather, error: AssertionError, *, masters: int | None, shri
     """Which seed, why, and the shortest story that was found of it."""
     chosen = "" if masters is None else f" masters={masters},"
     chosen += f" recovery=SplitRecovery.{weather.world.recovery.name},"
+    chosen += " synchronous=True," if weather.world.safety.limbo.is_used else ""
     run = f"Weather({weather.seed},{chosen} limits=limits_of({weather.seed})).run()"
     said = f"{type(error).__name__}: {error}\n{run}"
     story = shrunk(weather.world, error) if shrinks else ""
@@ -84,15 +89,15 @@ def _reports(
     processes: int,
     shrinks: bool,
     recovery: SplitRecovery | None,
+    synchronous: bool,
 ) -> Iterator[Report]:
     shares = (range(first, first + SHARE) for first in firsts)
+    run = partial(some, until=until, shrinks=shrinks, recovery=recovery, synchronous=synchronous)
     if processes == 1:
-        yield from (some(share, until=until, shrinks=shrinks, recovery=recovery) for share in shares)
+        yield from map(run, shares)
         return
     with ProcessPoolExecutor(processes, initializer=collect_seldom) as pool:  # as a master's process does
-        futures = [
-            pool.submit(some, share, until=until, shrinks=shrinks, recovery=recovery) for share in shares
-        ]
+        futures = [pool.submit(run, share) for share in shares]
         try:
             for future in futures:
                 yield future.result()
@@ -108,6 +113,7 @@ def main(
     processes: int,
     shrink: bool,
     recovery: SplitRecovery | None,
+    synchronous: bool,
 ) -> int:
     """Seeds in turn, until there were so many, or for so long; a failing one replays exactly."""
     started = time.monotonic()
@@ -115,7 +121,10 @@ def main(
     met = Counter[tuple[str, str]]()
     passed = events = 0
     firsts = range(first, first + seeds, SHARE)
-    for report in _reports(firsts, until, processes=processes, shrinks=shrink, recovery=recovery):
+    reports = _reports(
+        firsts, until, processes=processes, shrinks=shrink, recovery=recovery, synchronous=synchronous
+    )
+    for report in reports:
         if report.failure:
             print(report.failure)
             return 1
@@ -140,4 +149,5 @@ if __name__ == "__main__":
     parser.add_argument(
         "--recovery", type=SplitRecovery, choices=list(SplitRecovery), help="in all runs, not as drawn"
     )
+    parser.add_argument("--synchronous", action="store_true", help="some transactions are, in all runs")
     sys.exit(main(**vars(parser.parse_args())))

@@ -20,6 +20,7 @@ from quadlog.core.cluster_settings import options_of as set_options
 from quadlog.core.membership.electorate import changed, options_of
 from quadlog.core.membership.failure_detector import PUT_OFF_MS
 from quadlog.core.model import Transaction, TransactionKind
+from quadlog.core.synchronous import COMMIT_MODE, CommitMode, marked
 from tests.support.agreement.coverage import Coverage
 from tests.support.agreement.delivery import Delivery
 from tests.support.agreement.links import Links
@@ -42,6 +43,10 @@ OTHER = {12: SplitRecovery.SIMPLE, 14: SplitRecovery.NONE, 16: SplitRecovery.NON
 """What the sides of a split do in others of them (likewise)."""
 CHANGING = frozenset({2, 7, 13, 15, 20, 26})
 """In these somebody changes settings that all share, now and then (likewise)."""
+SYNCHRONOUS = frozenset({2, 12, 14, 15, 21, 26})
+"""In these some transactions are synchronous (likewise)."""
+QUORUMS = ("N/2 + 1", "N/2 + 1", "N", "(N + 1)/2", "1")
+"""What a synchronous quorum may be."""
 CLEAR = 400
 """Rounds after which everything must be agreed once nothing fails any more."""
 
@@ -63,6 +68,7 @@ class Weather:
         masters: int | None = None,
         limits: AgreementLimits = USUAL,
         recovery: SplitRecovery | None = None,
+        synchronous: bool = False,
     ) -> None:
         """Everything that follows is decided by the seed, but what else is given."""
         self.seed, self.random = seed, random.Random(seed)
@@ -83,8 +89,7 @@ class Weather:
             placed[f"m{number}"] = f"dc{will.randint(1, centres + 1)}"
         self.restless = will.choice((0.0, 0.002, 0.01)) if masters is None else 0.0
         """How often somebody asks to add or to remove a peer."""
-        self._will = will
-        self._need = random.Random(f"{seed}/need")
+        self._will, self._need = will, random.Random(f"{seed}/need")
         self._may_force = masters is None and seed % 5 == 3
         """Whether somebody names half of the data centres as all that is left: once, or each half might."""
         put_off = random.Random(f"{seed}/put off").choice(
@@ -94,6 +99,11 @@ class Weather:
         self._is_patient = masters is None and random.Random(f"{seed}/patient").random() < 0.08
         """Nobody is given up for silence, as by default: only who lost its disk."""
         lag = float("inf") if self._is_patient else self.lag
+        self._sync = random.Random(f"{seed}/synchronous")
+        is_sync = masters is None and (synchronous or seed % 28 in SYNCHRONOUS)
+        self._synchronous = self._sync.choice((0.1, 0.5, 1.0)) if is_sync else 0.0
+        """Share of the transactions that are synchronous."""
+        quorum, time_out = self._sync.choice(QUORUMS), self.lag * self._sync.choice((0.2, 1.0, 5.0))
         self.world = self.world_of(
             placed,
             limits=limits,
@@ -102,11 +112,12 @@ class Weather:
             put_off=put_off,
             witnesses=witnesses,
             recovery=recovery or _drawn(seed),
+            quorum=quorum,
+            time_out=time_out,
         )
+        self.world.safety.limbo.is_used = is_sync
         self.masters, self.members = placed, list(self.world.members.values())
-        self.coverage = Coverage()
-        self.at = 5000.0
-        self.links = Links(placed.values())
+        self.coverage, self.links, self.at = Coverage(), Links(placed.values()), 5000.0
         self.delivery = Delivery(
             self.world.members,
             self.links,
@@ -119,12 +130,10 @@ class Weather:
         self._choice = random.Random(f"{seed}/settings")
         self._changing = 0.002 if seed % 28 in CHANGING and masters is None else 0.0
         """How often an operator changes a setting."""
-        self._sight = random.Random(f"{seed}/void")
-        self._tide = random.Random(f"{seed}/full")
+        self._sight, self._tide = random.Random(f"{seed}/void"), random.Random(f"{seed}/full")
         self._filling = self._tide.choice((0.0005, 0.005)) if seed % 28 in FULL else 0.0
         """How often the effects topic of a data centre takes no records, or takes some again, as a master has it."""
-        self._stopped: dict[str, float] = {}
-        self._acted: dict[str, float] = {}
+        self._stopped, self._acted = dict[str, float](), dict[str, float]()
         self._numbers: dict[tuple[bytes, bytes], int] = {}
         self._compared: dict[tuple[str, str], tuple[object, int, object]] = {}
         """Of whom and whom: what was there, and what was known of it, when all of it was last acquired."""
@@ -222,6 +231,8 @@ class Weather:
             self._fill(member)
         if self._choice.random() < self._changing:
             self._set(member)
+        if self._synchronous and self._sync.random() < 0.001:
+            self._set_quorum(member)
         if self._may_force and self._need.random() < 0.01:
             self._force(member)
         if self._fate.random() < self.fragile:
@@ -321,6 +332,17 @@ class Weather:
         options = set_options(name, value, by=member.name)
         self._play("ask", member, name, self._made(TransactionKind.CONFIG, options))
 
+    def _set_quorum(self, member: Member) -> None:
+        """An operator sets how many data centres must have a synchronous transaction, or how long it may wait."""
+        if not member.core.is_peer or not self._is_for_clients(member) or not member.core.may_agree:
+            return
+        name, value = "synchro-quorum", self._sync.choice(QUORUMS)
+        if self._sync.random() < 0.5:
+            name, value = "synchro-timeout", f"{self.lag * self._sync.choice((0.2, 1.0, 5.0)) / 1000:g}"
+        self.coverage.note("setting")
+        options = set_options(name, value, by=member.name)
+        self._play("ask", member, name, self._made(TransactionKind.CONFIG, options))
+
     def _force(self, member: Member) -> None:
         """An operator names all of a view as what is left: no majority, and there is none without it."""
         view = member.core.view
@@ -345,8 +367,10 @@ class Weather:
     def _made(self, kind: TransactionKind, options: dict[str, str] | None = None) -> int:
         """A new transaction's number."""
         number = len(self._numbers)
-        digest = blake2b(f"{self.seed}/{number}".encode(), digest_size=32).digest()
-        transaction = Transaction(id=digest[:16], digest=digest, kind=kind, options=options or {})
+        name = digest = blake2b(f"{self.seed}/{number}".encode(), digest_size=32).digest()
+        if kind is TransactionKind.TX and self._synchronous and self._sync.random() < self._synchronous:
+            digest = marked(digest, {COMMIT_MODE: CommitMode.SYNC})
+        transaction = Transaction(id=name[:16], digest=digest, kind=kind, options=options or {})
         self.world.transactions.append(transaction)
         self._numbers[transaction.key] = number
         return number
@@ -489,6 +513,8 @@ class Weather:
         return (
             len(ends) == 1
             and self._must_be_there(peers) <= peers[0].disk.ids
+            and not any(member.core.limbo.undecided for member in peers)
+            and all(member.core.last.index == len(member.disk.log) for member in peers)
             and all(set(member.core.view.members) == names for member in peers)
             and self.world.homes.may_be(peers[0].core.view)
             and self._takes_effects(peers[0].core.view)
@@ -542,5 +568,6 @@ class Weather:
         lost = self._must_be_there(peers) - set(logs[0])
         assert not lost, f"lost: {len(lost)} of {len(self._numbers)}, {views}"
         assert self._is_done(), f"not all are in one view: {views}"
+        self.world.safety.limbo.check_the_end(peers)
         for index, (_, name) in self.world.safety.settled.items():
             assert logs[0][index - 1 : index] == [name], f"what a majority had agreed on at {index} moved"

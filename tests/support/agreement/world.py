@@ -78,6 +78,8 @@ class World:
         put_off: int = 0,
         witnesses: frozenset[str] = frozenset(),
         recovery: SplitRecovery = SplitRecovery.SMART,
+        quorum: str = "N/2 + 1",
+        time_out: float = 5000.0,
     ) -> None:
         """Nothing has happened.
 
@@ -89,6 +91,8 @@ class World:
             put_off: how many times `lag` one that flaps is put off at the most.
             witnesses: data centres that evaluate nothing.
             recovery: what the sides of a split do.
+            quorum: formula of the data centres that must have a synchronous transaction.
+            time_out: milliseconds after which it is rolled back.
 
         """
         self.witnesses, self.recovery = witnesses, recovery
@@ -101,7 +105,12 @@ class World:
         kafka: dict[str, dict[tuple[bytes, bytes], Transaction]] = {dc: {} for dc in masters.values()}
         rounds = 8 if recovery is SplitRecovery.NONE else 4
         pace = PostingPace(idle=PATIENT_IDLE_MS if isinf(lag) else lag / rounds, put_off=put_off)
-        settings = ClusterSettings(split_recovery=recovery, max_peer_lag=lag / 1000)
+        settings = ClusterSettings(
+            split_recovery=recovery,
+            max_peer_lag=lag / 1000,
+            synchro_quorum=quorum,
+            synchro_timeout=time_out / 1000,
+        )
         self.members = {
             name: self.member_of(
                 name,
@@ -246,7 +255,7 @@ class World:
             if event.number >= 0 and left < 0:
                 raise CrashError
 
-        said = len(member.posts)
+        said, quorum = len(member.posts), member.core.settings.synchro_quorum
         try:
             member.turn(event.at, fail=fail)
         except CrashError:
@@ -254,6 +263,7 @@ class World:
         for post in member.posts[said:]:
             self.safety.posted(member, post)
         self.safety.kept(member)
+        self.safety.limbo.turned(member, self.members.values(), quorum)
 
     def _restart(self, member: Member, event: Event) -> None:
         self.restart(member, event.at)

@@ -14,6 +14,7 @@ from producers.rounds import RoundsProducer
 from quadlog.core.limits import LogLimits
 from quadlog.core.records import Handover
 from quadlog.master.clients.pending_requests import PendingRequests
+from quadlog.master.clients.suspended import SuspendedTransactions
 from quadlog.master.effects.duty import Duty
 from quadlog.master.effects.effects_copying import CopyingPorts, EffectsCopying
 from quadlog.master.effects.effects_follower import EffectsFollower
@@ -148,6 +149,13 @@ def lone_node(
             effects_follower=decided,
             bodies=bodies,
             pending_requests=pending_requests,
+            suspended=SuspendedTransactions(
+                agreement,
+                store=store,
+                bodies=bodies,
+                pending_requests=pending_requests,
+                submit=acquiring.submit,
+            ),
             worker_registry=worker_registry,
             watch=WorkerWatch(
                 worker_registry,
@@ -237,7 +245,7 @@ def _leader_tasks(
         worker_registry=worker_registry,
         peers={},
         read=lambda *_: None,
-        appoint=lambda *_: None,
+        appoint=lambda *_, **__: None,
         topic_health=TopicHealth(worker_registry, Roomy(), "effects"),
         tell_floor=lambda *_: None,
         pending_effects=PendingEffects(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from quadlog.core.messages import Adopted
 from quadlog.core.model import START, Payload, first_view
 from quadlog.core.records import Cut, LoggedEntry, Reached
+from quadlog.core.synchronous import decision_in
 from quadlog.master.log.retained_payloads import RetainedPayloads
 from quadlog.master.payloads.bodies import Bodies
 from quadlog.masterstore.store import MasterStore, Taken
@@ -36,6 +37,8 @@ VIEW = first_view({"m1": "dc1"})
 
 def payload_of(transaction: Transaction) -> Payload:
     """What a client gave with it."""
+    if (decision := decision_in(transaction.digest)) is not None:
+        return decision.payload
     return Payload(
         transaction=transaction,
         origin="m1",
@@ -194,10 +197,12 @@ class StoredDisk(Disk):
         assert sorted(stored.queue) == sorted(known.queue)
         assert {t.key: t for t in stored.acquired} == {t.key: t for t in known.acquired}
         assert set(store._families["ids"].keys()) == self.ids
-        waiting = {payload.transaction.key: payload for payload in store.payloads()}
+        waiting = {
+            p.transaction.key: p for p in store.payloads() if decision_in(p.transaction.digest) is None
+        }
         assert waiting.keys() == {
             *self.acquired,
-            *(entry.pair.key for entry in self.log[self.released :]),
+            *(e.pair.key for e in self.log[self.released :] if decision_in(e.pair.digest) is None),
         }
         assert all(payload == payload_of(payload.transaction) for payload in waiting.values())
 
@@ -209,6 +214,8 @@ class StoredDisk(Disk):
             index, payload = entry.point.index, payload_of(entry.transaction)
             assert store.entry(index) == (entry.point.chain, entry.pair)
             assert store.logged(entry.pair.id) == (index, payload.body_hash)
+            if decision_in(entry.pair.digest) is not None:
+                continue  # nobody needs its payload
             is_there = store.payload(entry.pair.key) == payload
             assert is_there is (index > self.released or entry.pair.key in self.acquired)
         assert store.entry(len(self.log) + 1) is None

@@ -85,6 +85,8 @@ class Unpowered(World):
         put_off: int = 0,
         witnesses: frozenset[str] = frozenset(),
         recovery: SplitRecovery = SplitRecovery.SMART,
+        quorum: str = "N/2 + 1",
+        time_out: float = 5000.0,
     ) -> None:
         super().__init__(
             masters,
@@ -94,6 +96,8 @@ class Unpowered(World):
             put_off=put_off,
             witnesses=witnesses,
             recovery=recovery,
+            quorum=quorum,
+            time_out=time_out,
         )
         self.safety = WhatAllCanSee(limits, self.is_majority, self.homes)
         self.random = random.Random(0)

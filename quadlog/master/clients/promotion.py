@@ -1,0 +1,103 @@
+"""`POST /cluster/promote`: has this master propose the decisions on synchronous transactions that are due.
+
+That happens by itself: the first member of the view does it at once, any other one after two idle rounds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import JSONResponse
+
+from quadlog.clock import now
+from quadlog.errors import OutcomeUnknown, UserError
+from quadlog.master.clients.limbo_state import limbo_status, missing_votes
+from quadlog.master.clients.write_guards import refuse_undecidable, refuse_writes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from quadlog.core.agreement.cluster_view import ClusterView
+    from quadlog.settings import MasterSettings
+
+TIMEOUT_S: Final = 5.0
+"""Seconds to wait if the request names none."""
+LONGEST_S: Final = 60.0
+LOOK_S: Final = 0.02
+MOST_BYTES: Final = 1024
+"""Maximum size of a request's body."""
+
+
+class Promotion:
+    """Promotes this master on request."""
+
+    def __init__(
+        self, cluster: Callable[[], ClusterView], settings: MasterSettings, *, ask: Callable[[float], None]
+    ) -> None:
+        """Serve one master.
+
+        Args:
+            cluster: returns the cluster as the master knows it now.
+            settings: settings of the master.
+            ask: has the master propose until a time, in steady milliseconds.
+
+        """
+        self._cluster, self._settings, self._ask = cluster, settings, ask
+
+    async def answer(self, request: Request) -> Response:
+        """Wait until everything is decided that was undecided at the time of the request.
+
+        Raises:
+            UserError: the body is not understood.
+            ReadOnly, NotAPeer: this master takes no writes.
+            NoMajority: its view holds no majority; nothing can be decided here.
+            OutcomeUnknown: something is still undecided after the time-out; it names the votes that are missing.
+
+        """
+        seconds = _timeout_of(await _body_of(request))
+        cluster = self._cluster()
+        refuse_writes(cluster, self._settings)
+        refuse_undecidable(cluster)
+        before, last = cluster.limbo.length, cluster.last.index
+        until = now().steady + seconds * 1000
+        self._ask(until)
+        while (first := (cluster := self._cluster()).limbo.first) and first[0].index <= last:
+            if now().steady > until:
+                missing = ", ".join(missing_votes(cluster, first[0].index)) or "none"
+                raise OutcomeUnknown(
+                    f"entry {first[0].index} and {cluster.limbo.length - 1} more are undecided after"
+                    f" {seconds:g} s: {cluster.limbo.quorum} data centres must have them; missing votes:"
+                    f" {missing}. What was proposed may still be decided: see limbo in /cluster/status",
+                    retry_after=5,
+                )
+            await asyncio.sleep(LOOK_S)
+        status = limbo_status(cluster, now().steady)
+        return JSONResponse({"decided": before, "last_decision": status["last_decision"]})
+
+
+async def _body_of(request: Request) -> bytes:
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BYTES:
+            break
+    return body
+
+
+def _timeout_of(body: bytes) -> float:
+    if not body:
+        return TIMEOUT_S
+    try:
+        given = json.loads(body)
+        seconds = given.pop("timeout_s", TIMEOUT_S)
+        is_known = not given and not isinstance(seconds, bool) and 0 < float(seconds) <= LONGEST_S
+    except (ValueError, TypeError, AttributeError):
+        is_known, seconds = False, 0.0
+    if not is_known:
+        raise UserError(f'the body is empty or {{"timeout_s": seconds}}, above 0 and at most {LONGEST_S:g}')
+    return float(seconds)
