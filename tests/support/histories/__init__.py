@@ -1,0 +1,1 @@
+"""Histories of appends to lists, and whether they keep the promises of the cluster."""
