@@ -27,6 +27,7 @@ SCENARIOS = (
     "-p",
     "no:cacheprovider",
     "tests/unit/core/agreement/test_scenarios.py",
+    "tests/unit/core/agreement/test_limbo.py",
 )
 WEATHER_S = 60
 """Within which a mutant has to die."""

@@ -181,7 +181,7 @@ class LimboDecider:
         """Steady milliseconds at which a proposal is due if nothing else happens before; infinite: none is."""
 
     def confirmations(self) -> dict[str, int]:
-        """Return, by data centre in the view, the index up to which all its members have this log durably."""
+        """Return, by data centre in the view, the index up to which a member of it has this log durably."""
         members = self._progress.in_view()
         if members is None:
             return {}
@@ -189,7 +189,7 @@ class LimboDecider:
         for name, member in zip(self._views.view.members, members, strict=True):
             # What this master posts is saved before.
             index = self._local_state.log.last.index if name == self._node else member.base.index
-            had[centres[name]] = min(index, had.get(centres[name], index))
+            had[centres[name]] = max(index, had.get(centres[name], 0))
         return had
 
     def quorum(self) -> int:
@@ -241,7 +241,7 @@ class LimboDecider:
         queued = self._queued()
         target = limbo.confirmed(self.confirmations(), self.quorum())
         if target is not None:
-            if any(one.kind is TransactionKind.COMMIT and one.index >= target.index for one in queued):
+            if any(one.index >= target.index for one in queued):
                 return None
             return self._due(now, waits, decision_on(TransactionKind.COMMIT, target))
         if queued:

@@ -8,7 +8,12 @@ A scenario is a list of blocks: commands, a line `----`, and the state of every 
     masters m1 m2 m3            these are the configured masters, each in a data centre of its own
     masters m1:uk m2:uk m3:us   or in these
     synchronised U1..U10        all of them agreed on these before the story begins
+    quorum N                    so many data centres must have a synchronous transaction
+    timeout 5                   it is rolled back after five seconds
     submit m1 A B               a client gives m1 A, then B
+    sync m1 A B                 likewise, and they are synchronous
+    found m1 A                  m1 hears that A is synchronous by its effect
+    promote m1 5                m1 is asked to decide for five seconds
     acquire m2 A B              A's and B's payloads reach m2's data centre
     acquire all                 every payload reaches every data centre
     round                       everyone posts, then everyone collects everyone's post
@@ -47,8 +52,9 @@ from typing import TYPE_CHECKING
 from quadlog.core.cluster_settings import ClusterSettings, SplitRecovery
 from quadlog.core.cluster_settings import options_of as set_options
 from quadlog.core.membership.electorate import FORCED, FORCED_IN, options_of
-from quadlog.core.messages import AgreementLimits
+from quadlog.core.messages import AgreementLimits, FoundSynchronous, Promoted
 from quadlog.core.model import Transaction, TransactionKind
+from quadlog.core.synchronous import COMMIT_MODE, CommitMode, decision_in, marked
 from tests.support.agreement.cluster import Member
 
 if TYPE_CHECKING:
@@ -86,6 +92,7 @@ class Scenario:
         """Nobody is there yet."""
         self.members: dict[str, Member] = {}
         self.names: dict[bytes, str] = {}
+        self.synchronous: set[str] = set()
         self.asked: dict[str, Transaction] = {}
         """Changes of the peers."""
         self.at = 0.0
@@ -130,6 +137,25 @@ class Scenario:
 
     def do_recovery(self, name: str) -> None:
         self.settings = replace(self.settings, split_recovery=SplitRecovery(name))
+
+    def do_quorum(self, *formula: str) -> None:
+        self.settings = replace(self.settings, synchro_quorum=" ".join(formula))
+
+    def do_timeout(self, seconds: str) -> None:
+        self.settings = replace(self.settings, synchro_timeout=float(seconds))
+
+    def do_sync(self, master: str, *names: str) -> None:
+        self.synchronous.update(names)
+        self.do_submit(master, *names)
+
+    def do_found(self, master: str, name: str) -> None:
+        member = self.members[master]
+        point = next(point for point, pair in member.log if self._name(pair) == name)
+        member.core.step(FoundSynchronous(point, self._transaction(name).id), member.now(self.at))
+
+    def do_promote(self, master: str, seconds: str) -> None:
+        member = self.members[master]
+        member.core.step(Promoted(self.at + float(seconds) * SECOND), member.now(self.at))
 
     def do_masters(self, *names: str) -> None:
         pairs = (name.partition(":") for name in names)
@@ -279,6 +305,8 @@ class Scenario:
             said += " | outside"
         if standing.fork is not None:
             said += f" | fork: {standing.fork}"
+        if core.limbo.undecided:
+            said += f" | undecided: {' '.join(self.names[one.id] for one in core.limbo.undecided)}"
         if standing.settings:
             said += f" | set: {' '.join(f'{one.name}={one.value}' for one in standing.settings)}"
         if standing.given_up:
@@ -301,14 +329,16 @@ class Scenario:
         return " ".join(out) or "-"
 
     def _name(self, pair: Pair) -> str:
-        return self.names[pair.id]
+        decision = decision_in(pair.digest)
+        return self.names[pair.id] if decision is None else f"{decision.kind}({decision.index})"
 
     def _transaction(self, name: str) -> Transaction:
         digest = blake2b(name.encode(), digest_size=32).digest()
         self.names[digest[:16]] = name
         if name in self.asked:
             return self.asked[name]
-        return Transaction(id=digest[:16], digest=digest)
+        options = {COMMIT_MODE: CommitMode.SYNC.value} if name in self.synchronous else {}
+        return Transaction(id=digest[:16], digest=marked(digest, options), options=options)
 
 
 def _names(peers: Iterable[Peer]) -> str:

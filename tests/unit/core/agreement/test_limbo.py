@@ -1,0 +1,103 @@
+"""The limbo by itself: what is undecided, what a quorum has, and what is forgotten."""
+
+from __future__ import annotations
+
+import pytest
+
+from quadlog.core.agreement.limbo import Limbo
+from quadlog.core.model import LogPosition, Pair, TransactionKind, hash_of
+from quadlog.core.synchronous import SYNCHRONOUS, Decision, decision_on
+
+COMMIT, ROLLBACK = TransactionKind.COMMIT, TransactionKind.ROLLBACK
+
+
+def point(index: int) -> LogPosition:
+    return LogPosition(index, hash_of(index.to_bytes(8, "big")))
+
+
+def sync(index: int) -> tuple[LogPosition, Pair]:
+    return point(index), Pair(index, bytes([index]) * 16, SYNCHRONOUS + bytes(24))
+
+
+def decision(index: int, kind: TransactionKind, target: int) -> tuple[LogPosition, Pair]:
+    return point(index), Pair(index, *decision_on(kind, point(target)).key)
+
+
+def undecided(limbo: Limbo) -> list[int]:
+    return [one.point.index for one in limbo.undecided]
+
+
+def test_with_clocks_of_5_3_and_4_a_quorum_of_two_has_the_fourth() -> None:
+    limbo = Limbo(sync(index) for index in (1, 2, 3, 4, 5))
+    had = {"dc1": 5, "dc2": 3, "dc3": 4}
+    assert [limbo.confirmed(had, quorum) for quorum in (1, 2, 3, 4)] == [point(5), point(4), point(3), None]
+    assert limbo.confirmed({"dc1": 5, "dc2": 0}, 2) is None
+
+
+def test_only_what_is_undecided_is_a_target() -> None:
+    limbo = Limbo([sync(2), sync(5)])
+    assert limbo.confirmed({"dc1": 9, "dc2": 4}, 2) == point(2)
+    assert limbo.confirmed({"dc1": 9, "dc2": 1}, 2) is None
+
+
+def test_a_decision_concerns_all_up_to_its_target() -> None:
+    limbo = Limbo([sync(1), sync(2), sync(3)])
+    limbo.append(*decision(4, ROLLBACK, 2), 0.0)
+    assert undecided(limbo) == [3]
+    assert limbo.decision_on(point(1)) == decision_on(ROLLBACK, point(2))
+    assert limbo.decision_on(point(3)) is None
+    limbo.append(*decision(5, COMMIT, 3), 0.0)
+    assert undecided(limbo) == []
+    assert limbo.decision_on(point(1)) == decision_on(ROLLBACK, point(2)), "the first one counts"
+
+
+def test_a_decision_on_another_history_decides_nothing_there() -> None:
+    other = Decision(COMMIT, 2, bytes(16))
+    limbo = Limbo([sync(2), (point(3), Pair(3, *other.key))])
+    assert undecided(limbo) == [2]
+
+
+def test_a_cut_takes_decisions_back() -> None:
+    limbo = Limbo([sync(1), sync(2)])
+    limbo.append(*decision(3, COMMIT, 1), 0.0)
+    limbo.append(*sync(4), 0.0)
+    limbo.cut(2, [decision(3, ROLLBACK, 2), sync(5)])
+    assert undecided(limbo) == [5]
+    assert limbo.decision_on(point(1)) == decision_on(ROLLBACK, point(2))
+    limbo.cut(2, [])
+    assert undecided(limbo) == [1, 2]
+
+
+def test_what_is_settled_is_forgotten_and_what_may_be_cut_is_not() -> None:
+    limbo = Limbo([sync(1), sync(2), decision(3, COMMIT, 2), sync(4), decision(5, COMMIT, 4), sync(6)])
+    limbo.settle(2)
+    assert limbo.begins_at == 1, "the decision may still be cut"
+    limbo.settle(4)
+    assert (limbo.begins_at, undecided(limbo)) == (4, [6])
+    limbo.settle(9)
+    assert (limbo.begins_at, undecided(limbo)) == (6, [6])
+    limbo.append(*decision(7, COMMIT, 6), 0.0)
+    limbo.settle(9)
+    assert (limbo.begins_at, undecided(limbo)) == (0, [])
+
+
+def test_an_entry_may_turn_out_to_be_synchronous_once_it_is_decided() -> None:
+    limbo = Limbo([sync(2), decision(4, COMMIT, 2)])
+    limbo.found(point(1), bytes(16), 0.0)
+    assert undecided(limbo) == [], "the decision concerns it, too"
+    assert limbo.found(point(3), bytes(16), 0.0)
+    assert not limbo.found(point(3), bytes(16), 0.0)
+    assert undecided(limbo) == [3]
+    limbo.settle(4)
+    assert not limbo.found(point(2), bytes(16), 0.0)
+    assert undecided(limbo) == [3]
+
+
+@pytest.mark.parametrize("started", [0.0, 500.0])
+def test_the_age_counts_from_the_agreement_or_from_the_start(started: float) -> None:
+    limbo = Limbo([sync(1)])
+    assert limbo.age(started) == 0
+    limbo.append(*sync(2), started + 100)
+    assert limbo.age(started + 300) == 300
+    limbo.append(*decision(3, COMMIT, 1), started + 300)
+    assert limbo.age(started + 300) == 200
