@@ -60,6 +60,7 @@ from tests.support.agreement.cluster import Member
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from quadlog.core.agreement.agreement import Agreement
     from quadlog.core.model import Pair, Peer, View
 
 SECOND = 1000.0
@@ -305,8 +306,7 @@ class Scenario:
             said += " | outside"
         if standing.fork is not None:
             said += f" | fork: {standing.fork}"
-        if core.limbo.undecided:
-            said += f" | undecided: {' '.join(self.names[one.id] for one in core.limbo.undecided)}"
+        said += self._undecided(core)
         if standing.settings:
             said += f" | set: {' '.join(f'{one.name}={one.value}' for one in standing.settings)}"
         if standing.given_up:
@@ -316,6 +316,10 @@ class Scenario:
         if standing.ballot is not None and standing.ballot.epoch > core.view.epoch:
             said += f" | voted for: {_members(standing.ballot)}"
         return said
+
+    def _undecided(self, core: Agreement) -> str:
+        waiting = [self.names[one.id] for one in core.limbo.undecided]
+        return f" | undecided: {' '.join(waiting)}" if waiting else ""
 
     def _names(self, pairs: object) -> str:
         names = [self._name(pair) for pair in pairs]  # type: ignore[attr-defined]

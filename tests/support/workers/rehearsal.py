@@ -10,8 +10,9 @@ from producers.effects import EffectsProducer
 from producers.status import StatusProducer
 from quadlog import codec
 from quadlog.core.effects.control import ControlKind, options_of
-from quadlog.core.model import GENESIS, Transaction, TransactionKind, chain_hash, hash_of
-from quadlog.core.records import Effect, LoggedEntry
+from quadlog.core.model import GENESIS, LogPosition, Transaction, TransactionKind, chain_hash, hash_of
+from quadlog.core.records import Effect, LoggedEntry, Undecided
+from quadlog.core.synchronous import COMMIT_MODE, CommitMode, decision_on
 from quadlog.ports import Record
 from quadlog.quadstore.quadstore import QuadStore
 from quadlog.settings import WorkerSettings
@@ -80,12 +81,17 @@ class Log:
         options: Mapping[str, str] | None = None,
         media_type: str = "application/sparql-update",
         kind: TransactionKind = TransactionKind.TX,
+        *,
+        digest: bytes = b"",
     ) -> LoggedEntry:
         """One more entry."""
         options = options or {}
         self._index = index = self._index + 1
         transaction = Transaction(
-            id=index.to_bytes(16, "big"), digest=hash_of(text.encode()), kind=kind, options=options
+            id=index.to_bytes(16, "big"),
+            digest=digest or hash_of(text.encode()),
+            kind=kind,
+            options=options,
         )
         entry = LoggedEntry(
             index=index,
@@ -112,6 +118,22 @@ class Log:
         is_ask = text is None or "ASK" in text
         kind = None if text is None else ControlKind.ASK if is_ask else ControlKind.SHACL
         return self.agree(text or "", options=options_of(name, kind), kind=TransactionKind.CONFIG)
+
+    def synchronous(self, text: str) -> LoggedEntry:
+        """One more entry, whose client asks for a synchronous transaction."""
+        return self.agree(text, options={COMMIT_MODE: CommitMode.SYNC.value})
+
+    def decide(self, kind: TransactionKind, target: LoggedEntry) -> LoggedEntry:
+        """A decision on all that is undecided up to an entry."""
+        transaction = decision_on(kind, LogPosition(target.index, target.chain)).transaction
+        return self.agree(
+            "", options=transaction.options, media_type="", kind=kind, digest=transaction.digest
+        )
+
+    def undecided(self) -> list[Undecided]:
+        """All reports of entries that are synchronous by their effects."""
+        said = (codec.decode(record.value) for record in self.records[TOPICS.effects])
+        return [one for one in said if isinstance(one, Undecided)]
 
     def effects(self) -> list[Effect]:
         """All that were said, whole."""
@@ -179,9 +201,10 @@ class Worker:
             if before == (self.store.applied.index, len(self.log.records[TOPICS.effects])):
                 return
 
-    def take_over(self) -> None:
+    def take_over(self, *, decides: bool = True, sync_graphs: tuple[str, ...] = ()) -> None:
         """Become the evaluating worker, with all that was said before applied."""
-        self.replica.evaluator_term.take_over(EvaluateRequest(TERM))
+        asked = EvaluateRequest(TERM, decides=decides, sync_graphs=sync_graphs)
+        self.replica.evaluator_term.take_over(asked)
         self.catch_up()
 
     def catch_up(self) -> None:

@@ -30,7 +30,13 @@ def agree(log: Log, said: Update | str) -> None:
         log.agree(said.text, options=said.options)
 
 
-def successor(path: Path, log: Log, *texts: Update | str, limits: EvaluationLimits | None = None) -> Worker:
+def successor(
+    path: Path,
+    log: Log,
+    *texts: Update | str,
+    limits: EvaluationLimits | None = None,
+    sync_graphs: tuple[str, ...] = (),
+) -> Worker:
     """A worker that takes over where START was applied and these texts were agreed."""
     first = Worker(path, log, "w1")
     first.take_over()
@@ -42,7 +48,7 @@ def successor(path: Path, log: Log, *texts: Update | str, limits: EvaluationLimi
     if limits is not None:
         worker.replica.evaluator_term._limits = limits  # type: ignore[misc]
     worker.hear(TOPICS.effects)
-    worker.replica.evaluator_term.take_over(evaluator_term.EvaluateRequest(TERM))
+    worker.replica.evaluator_term.take_over(evaluator_term.EvaluateRequest(TERM, sync_graphs=sync_graphs))
     worker.hear(TOPICS.agreed)
     worker.hear(TOPICS.effects)
     return worker
