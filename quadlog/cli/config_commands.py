@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import getpass
 import socket
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+from quadlog.errors import UserError
 from quadlog.web.master_client import request_master
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ def promote_master(master: str, timeout: float, say: Callable[[str], None]) -> N
         say: prints a line.
 
     """
+    if not 0 < timeout < inf:
+        raise UserError(f"--timeout is a number of seconds above 0, not {timeout}")
     answer = request_master(master, "POST", "/cluster/promote", json={"timeout_s": timeout}).json()
     last = answer["last_decision"]
     newest = (

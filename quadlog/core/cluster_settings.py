@@ -128,6 +128,11 @@ def options_of(name: str, value: str, *, by: str) -> dict[str, str]:
     """
     known = canonical(name)
     new = parsed(known, value)
+    if known == "synchro-timeout" and new > LONGEST_AGREED_LAG:
+        raise UserError(
+            f"{known} is at most {LONGEST_AGREED_LAG:.0f} s where it is set for all masters, not {value[:100]!r}: all"
+            " writes wait behind a synchronous transaction that cannot be decided"
+        )
     if known == "max-peer-lag" and new > LONGEST_AGREED_LAG:
         # Nothing is agreed while a member is silent, so this could not be changed any more once one is lost.
         raise UserError(
@@ -281,6 +286,8 @@ def _duration(text: str) -> float | None:
 def _graphs(text: str) -> tuple[str, ...]:
     if text.lower() == OFF:
         return ()
+    if len(text) > LONGEST_GRAPHS:
+        raise ValueError(f"a list of graphs of at most {LONGEST_GRAPHS} characters")
     names = [name[1:-1] if name[0] + name[-1] == "<>" else name for name in text.split()]
     if not names or not all(name == "default" or re.fullmatch(ABSOLUTE_IRI, name) for name in names):
         raise ValueError(
@@ -305,6 +312,8 @@ def _written_duration(seconds: float | None) -> str:
     return f"{seconds / UNITS[unit]:.15g}{unit}"
 
 
+LONGEST_GRAPHS: Final = 4_000
+"""Characters of `sync-graphs`, at most: its value is in every post."""
 ABSOLUTE_IRI: Final = r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\]+"
 NUMBER: Final = r"[0-9]{1,12}(\.[0-9]{1,3})?"
 """Numbers that have the same value when they were written and are read again: of 15 digits."""

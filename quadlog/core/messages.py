@@ -147,8 +147,8 @@ class LocalStatus:
     """Data centres from whose topics nothing arrives."""
     rejoined: RejoinReport | None = None
     """What this master gave up when it gave way last; None: nothing since its start."""
-    suspended: int = 0
-    """Index of the first suspended entry that is not submitted again; 0: there is none."""
+    known: int = 0
+    """Index up to which the outcomes of synchronous transactions are known, and none is left to be submitted again."""
 
 
 @dataclass(frozen=True, slots=True)

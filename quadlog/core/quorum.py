@@ -54,7 +54,9 @@ def checked(formula: str) -> str:
     tree = _tree(formula)
     for centres in range(1, MOST_CENTRES + 1):
         quorum_of(formula, centres)
-    return _text(tree)
+    text = _text(tree)
+    _tree(text)  # it may be longer than what was given
+    return text
 
 
 @lru_cache(maxsize=16)

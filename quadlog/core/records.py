@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from quadlog.core.model import GENESIS, START, LogPosition
-from quadlog.core.synchronous import COMMIT_MODE, CommitMode
+from quadlog.core.synchronous import COMMIT_MODE, RESUMES, CommitMode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +38,7 @@ class LoggedEntry:
     @property
     def is_synchronous(self) -> bool:
         """True if it asks to be synchronous."""
-        return self.options.get(COMMIT_MODE) == CommitMode.SYNC
+        return self.options.get(COMMIT_MODE) == CommitMode.SYNC or RESUMES in self.options
 
 
 class Outcome(StrEnum):

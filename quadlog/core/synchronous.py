@@ -4,7 +4,7 @@ A synchronous transaction is ordered like any other, and is then undecided until
 COMMIT or ROLLBACK, of which the first one in the log counts.  Each decides all undecided ones up to its target.
 
 A pair says by its digest what it is, so that the undecided ones are known wherever pairs are: in queues, in posts, and
-in a log without bodies.  A digest begins with one of three marks of 8 bytes, or else is a hash of the whole payload.  A
+in a log without bodies.  A digest begins with one of four marks of 8 bytes, or else is a hash of the whole payload.  A
 decision is determined by its target: two masters that propose the same one propose one transaction, and nobody needs
 to pass on a payload.
 """
@@ -29,6 +29,12 @@ COMMIT_MODE: Final = "commit"
 SYNCHRONOUS: Final = b"\x00qlsync\x00"
 """Mark of the digests of synchronous transactions; the rest is the beginning of the payload's hash."""
 
+RESUMED: Final = b"\x00qlrsum\x00"
+"""Mark of the digests of synchronous transactions that continue a suspended one.
+
+The index of that one follows, and the beginning of the payload's hash.
+"""
+
 _MARKS: Final = {
     b"\x00qlcmit\x00": TransactionKind.COMMIT,
     b"\x00qlroll\x00": TransactionKind.ROLLBACK,
@@ -44,6 +50,10 @@ _MARK, _INDEX, _CHAIN = 8, 8, 16
 TARGET: Final = "target"
 """Option of a decision: index of its target and the beginning of its chain hash, as `12:0011…`."""
 
+
+RESUMES: Final = "resumes"
+RESUMES_INDEX: Final = "resumes-index"
+"""Options of a synchronous transaction that continues a suspended one: id and index of that."""
 
 FATE: Final = "fate"
 """Option with which a worker marks an entry that it does not evaluate: the value is the outcome."""
@@ -134,7 +144,14 @@ def resumed_id(chain: bytes) -> bytes:
 
 def is_synchronous(pair: Pair) -> bool:
     """Return whether the transaction of a pair asks to be synchronous."""
-    return pair.digest.startswith(SYNCHRONOUS)
+    return pair.digest.startswith((SYNCHRONOUS, RESUMED))
+
+
+def resumed_index(pair: Pair) -> int:
+    """Return the index of the suspended entry that a pair's transaction continues; 0: it continues none."""
+    return (
+        int.from_bytes(pair.digest[_MARK : _MARK + _INDEX], "big") if pair.digest.startswith(RESUMED) else 0
+    )
 
 
 def concerns_limbo(pair: Pair) -> bool:
@@ -144,6 +161,9 @@ def concerns_limbo(pair: Pair) -> bool:
 
 def marked(digest: bytes, options: Mapping[str, str]) -> bytes:
     """Return the digest of a payload with these options: marked, if they ask for a synchronous transaction."""
+    if RESUMES_INDEX in options:
+        index = int(options[RESUMES_INDEX]).to_bytes(_INDEX, "big")
+        return RESUMED + index + digest[: len(digest) - _MARK - _INDEX]
     if options.get(COMMIT_MODE) != CommitMode.SYNC:
         return digest
     return SYNCHRONOUS + digest[: len(digest) - _MARK]

@@ -249,7 +249,9 @@ def _duty_of(body: bytes) -> tuple[str, EvaluateRequest]:
             bytes.fromhex(term),
             int(handover),
             int(epoch),
-            duty.get("decides", True) is True,  # missing: a master of the build before asks
+            # Missing in what a master of the build before asks, which has no synchronous transactions.
+            int(duty.get("decides_to", epoch)),
+            duty.get("suspends") is True,
             tuple(map(str, duty.get("sync_graphs", ()))),
         )
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
@@ -257,7 +259,7 @@ def _duty_of(body: bytes) -> tuple[str, EvaluateRequest]:
     if len(asked.term) != HASH_SIZE:
         keys = (
             f'"dc": "…", "term": "{HASH_SIZE} bytes in hex", "handover": its index, "epoch": of its view,'
-            ' "decides": whether that holds a majority, "sync_graphs": […]}'
+            ' "decides_to": epoch of the last view with a majority, "suspends": …, "sync_graphs": […]}'
         )
         raise UserError(f"the body is {{{keys}")
     return dc, asked

@@ -10,6 +10,9 @@
 | half-mirror | dies (payloads) | dies (payloads, effects) | . | . |
 | before-handover | in `test_duty.py` | . | . | . |
 | phases of leaving a view and of being let in | in `test_phases.py` | in `test_phases.py` | . | . |
+| decision-saved | in `test_synchronous.py` | . | . | . |
+| decision-posted | in `test_synchronous.py` | . | . | . |
+| decision-agreed | in `test_synchronous.py` | . | . | . |
 | after-evaluate | . | . | dies | . |
 | after-publish | . | . | dies | . |
 | within-apply | . | . | dies | dies; in `test_killed_commits.py` again and again |

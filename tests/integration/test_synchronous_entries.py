@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from producers.effects import EffectsMirror
 from quadlog.core.cluster_settings import options_of
 from quadlog.core.model import TransactionKind
-from quadlog.core.records import Outcome
+from quadlog.core.records import Handover, Outcome
 from quadlog.core.synchronous import ROLLED_BACK, SUSPENDED
 from quadlog.worker.replica import backlog, synchrony
-from tests.support.workers.rehearsal import TOPICS, Log, Worker
+from quadlog.worker.replica.evaluator_term import EvaluateRequest
+from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
 from tests.support.workers.suspects import successor, until
 
 if TYPE_CHECKING:
@@ -86,19 +88,34 @@ def test_a_follower_applies_the_same(tmp_path: Path, worker: Worker, log: Log) -
     assert follower.store.applied.signature == worker.store.applied.signature
 
 
-def test_without_a_majority_all_are_set_aside_whatever_the_log_says(tmp_path: Path, log: Log) -> None:
+def test_without_a_majority_all_are_set_aside_that_none_has_decided_before(tmp_path: Path, log: Log) -> None:
     worker = Worker(tmp_path, log, "w1")
-    worker.take_over(decides=False, sync_graphs=("urn:s",))
     committed = log.synchronous(insert(1))
     log.decide(COMMIT, committed)
-    log.synchronous(insert(2))
+    late = log.synchronous(insert(2))
+    log.epoch = 2
+    log.decide(COMMIT, late)
     log.agree(insert(3))
     log.agree(IN_GRAPH)
+    asked = EvaluateRequest(TERM, epoch=2, decides_to=1, suspends=True, sync_graphs=("urn:s",))
+    EffectsMirror(log, TOPICS.effects, "m1").publish_handover(
+        Handover(index=0, term=TERM, dc="dc1", epoch=2), at=0
+    )
+    worker.hear(TOPICS.effects)
+    worker.replica.evaluator_term.take_over(asked)
     worker.catch_up()
-    suspended = Outcome.SUSPENDED
-    assert outcomes(log) == [suspended, Outcome.APPLIED, suspended, Outcome.APPLIED, suspended]
+    applied, suspended = Outcome.APPLIED, Outcome.SUSPENDED
+    assert outcomes(log) == [applied, applied, suspended, applied, applied, suspended]
     assert {effect.reason for effect in log.effects()} == {SUSPENDED, None}
-    assert worker.store.applied.quads == 1
+    assert worker.store.applied.quads == 2
+
+
+def test_an_old_evaluator_does_not_act_on_decisions_of_a_later_view(worker: Worker, log: Log) -> None:
+    sync = log.synchronous(insert(1))
+    log.epoch = 2
+    log.decide(COMMIT, sync)
+    worker.catch_up()
+    assert worker.store.applied.index == 0
 
 
 @pytest.mark.parametrize(

@@ -220,6 +220,11 @@ class Agreement:
         return self._views.is_majority(entry.view)
 
     @property
+    def known_outcomes(self) -> int:
+        """Index up to which the shell knows the outcomes of synchronous transactions: `LocalStatus.known`."""
+        return self._post_builder.status.known
+
+    @property
     def limbo(self) -> Limbo:
         """The synchronous transactions that are agreed and not decided."""
         return self._local_state.limbo
@@ -361,8 +366,7 @@ class Agreement:
         """Propose to decide what is undecided, if that is due."""
         limbo = self._local_state.limbo
         if limbo.begins_at:
-            suspended = self._post_builder.status.suspended
-            limbo.settle(min(self.settled, suspended - 1) if suspended else self.settled)
+            limbo.settle(min(self.settled, self._post_builder.status.known))
         decision = self._decider.proposal(self._clock.now.steady)
         if decision is not None:
             self._rounds.propose(decision)
@@ -406,6 +410,8 @@ class Agreement:
             status = replace(status, effects=OF_A_BRANCH)
         self._post_builder.report(status)
         self._views.report(status)
+        if status.effects != OF_A_BRANCH:
+            self._local_state.limbo.evaluated(status.effects.index)
 
     def _govern(self) -> None:
         """Update the membership: missing members, a side to join, votes."""

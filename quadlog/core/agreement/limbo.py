@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Final
 from quadlog.core.agreement.cluster_view import LimboView, UndecidedTransaction
 from quadlog.core.model import LogPosition, Pair, TransactionKind
 from quadlog.core.quorum import quorum_of
-from quadlog.core.synchronous import concerns_limbo, decision_in, decision_on, is_synchronous
+from quadlog.core.synchronous import (
+    concerns_limbo,
+    decision_in,
+    decision_on,
+    is_synchronous,
+    resumed_index,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,6 +42,8 @@ class LimboEntry:
 
     point: LogPosition
     id: bytes
+    resumes: int = 0
+    """Index of the suspended entry that it continues; 0: it continues none."""
     since: float | None = None
     """Steady milliseconds at which this master had it agreed, or started."""
 
@@ -48,6 +56,8 @@ class Limbo:
         self._marks = list(marks)
         self._found: dict[int, LimboEntry] = {}
         """By index, entries that are synchronous by their effects."""
+        self._effects = 0
+        """Index of the last entry with an effect in this data centre."""
         self._decided = 0
         """Greatest target of a decision that was forgotten."""
         self.undecided: list[LimboEntry] = []
@@ -67,7 +77,7 @@ class Limbo:
         """Note a new entry of the log; return whether it is synchronous or a decision."""
         if is_synchronous(pair):
             self._marks.append((point, pair))
-            self.undecided.append(LimboEntry(point, pair.id, now))
+            self._enter(LimboEntry(point, pair.id, resumed_index(pair), now))
             self.newest = point.index
             return True
         decision = decision_in(pair.digest)
@@ -81,7 +91,7 @@ class Limbo:
         """Note that an entry is synchronous by its effect; return whether that is new."""
         if point.index <= self._decided or point.index in self._found:
             return False
-        self._found[point.index] = LimboEntry(point, transaction_id, now)
+        self._found[point.index] = LimboEntry(point, transaction_id, since=now)
         self.newest = max(self.newest, point.index)
         self._replay()
         return True
@@ -92,16 +102,41 @@ class Limbo:
         self._found = {index: one for index, one in self._found.items() if index <= kept}
         self._replay()
 
-    def decision_on(self, point: LogPosition) -> Decision | None:
-        """Return the first decision behind a point of the log that concerns it; None if none is remembered."""
+    def evaluated(self, index: int) -> None:
+        """Note that entries up to an index have effects: they were decided, or set aside, and wait for nothing here."""
+        before, self._effects = self._effects, index
+        if index < before:
+            self._replay()
+        elif self.undecided and self.undecided[0].point.index <= index:
+            self.undecided = [one for one in self.undecided if one.point.index > index]
+        if self._found and min(self._found) <= index:
+            self._found = {at: one for at, one in self._found.items() if at > index}
+
+    def fate_of(self, one: LimboEntry) -> TransactionKind | None:
+        """Return what the log decided on the suspended entry that an undecided one continues; None: nothing, or none.
+
+        A side with a majority may have acted on that before the split: it is the decision on both.
+        """
+        if not one.resumes:
+            return None
         for at, pair in self._marks:
-            decision = decision_in(pair.digest) if at.index > point.index else None
-            if decision is not None and decision.concerns(point):
-                return decision
+            decision = decision_in(pair.digest) if one.resumes < at.index < one.point.index else None
+            if decision is not None and decision.index >= one.resumes:
+                return decision.kind
         return None
 
+    @property
+    def free(self) -> list[LimboEntry]:
+        """The undecided ones before the first one whose fate is known: nothing else decides on that."""
+        known = (at for at, one in enumerate(self.undecided) if self.fate_of(one) is not None)
+        return self.undecided[: next(known, len(self.undecided))]
+
     def settle(self, index: int) -> None:
-        """Forget what is decided by entries up to an index, none of which is ever cut."""
+        """Forget what is decided by entries up to an index, none of which is ever cut.
+
+        What concerns an entry that an undecided one continues is remembered until that is decided.
+        """
+        index = min([index, *(one.resumes - 1 for one in self.undecided if one.resumes)])
         if not self._marks or self._marks[0][0].index > index:
             return
         waiting = {one.point.index for one in self.undecided}
@@ -129,12 +164,13 @@ class Limbo:
             if decision is not None:
                 self._decide(point.index, decision)
             else:
-                self._enter(LimboEntry(point, pair.id, known.get(point)))
+                self._enter(LimboEntry(point, pair.id, resumed_index(pair), known.get(point)))
         for one in found:
             self._enter(one)
 
     def _enter(self, one: LimboEntry) -> None:
-        if not self.undecided or self.undecided[-1].point.index < one.point.index:
+        last = max(self._effects, self.undecided[-1].point.index if self.undecided else 0)
+        if last < one.point.index:
             self.undecided.append(one)
 
     def _decide(self, index: int, decision: Decision) -> None:
@@ -159,9 +195,7 @@ class Limbo:
         had = sorted(confirmations.values(), reverse=True)
         if len(had) < quorum:
             return None
-        return next(
-            (one.point for one in reversed(self.undecided) if one.point.index <= had[quorum - 1]), None
-        )
+        return next((one.point for one in reversed(self.free) if one.point.index <= had[quorum - 1]), None)
 
 
 class LimboDecider:
@@ -238,7 +272,11 @@ class LimboDecider:
             return None
         is_first = views.view.members[0] == self._node or now < self.hurries_until
         waits = 0.0 if is_first else PATIENCE * self._idle
-        queued = self._queued()
+        queued, free = self._queued(), limbo.free
+        if not free:
+            fate, first = limbo.fate_of(limbo.undecided[0]), limbo.undecided[0].point
+            assert fate is not None, "nothing is free before the first one"
+            return None if queued else self._due(now, waits, decision_on(fate, first))
         target = limbo.confirmed(self.confirmations(), self.quorum())
         if target is not None:
             if any(one.index >= target.index for one in queued):
@@ -246,7 +284,7 @@ class LimboDecider:
             return self._due(now, waits, decision_on(TransactionKind.COMMIT, target))
         if queued:
             return None
-        rollback = decision_on(TransactionKind.ROLLBACK, limbo.undecided[-1].point)
+        rollback = decision_on(TransactionKind.ROLLBACK, free[-1].point)
         return self._due(now, views.settings.synchro_timeout * 1000 + waits, rollback)
 
     def _due(self, now: float, after: float, decision: Decision) -> Decision | None:

@@ -67,7 +67,7 @@ class IncomingQueue:
         return self._transaction(pair.key) if self.has_payload(pair.key) else None
 
     def _transaction(self, key: tuple[bytes, bytes]) -> Transaction:
-        decision = self._decisions.get(key)
+        decision = decision_in(key[1])
         if decision is not None:
             return decision.transaction
         return self._special.get(key) or Transaction(id=key[0], digest=key[1])

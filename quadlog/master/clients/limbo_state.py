@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from quadlog.core.agreement.cluster_view import ClusterView
 
+NO_MORE: Final = "and there are not so many: lower synchro-quorum"
+
 WAITS_MS: Final = 2_000.0
 """Milliseconds that a synchronous transaction may be undecided before an alarm is raised."""
 
@@ -86,5 +88,6 @@ def _reason(cluster: ClusterView, moment: float) -> str:
     if not cluster.has_majority:
         members = ", ".join(cluster.view.members) or "nobody"
         return f"{waits}: this side holds no majority and decides nothing (members of its view: {members})"
-    missing = ", ".join(missing_votes(cluster, index)) or "nothing"
-    return f"{waits}: {limbo.quorum} data centres must have it, and {missing} is not known to"
+    missing = missing_votes(cluster, index)
+    lacks = f"{', '.join(missing)} not known to" if missing else NO_MORE
+    return f"{waits}: {limbo.quorum} data centres must have it, {lacks}"

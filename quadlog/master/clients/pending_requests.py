@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from quadlog.masterstore.store import MasterStore, Payloads
 
 
+REUSED: Final = (
+    "this Idempotency-Key was used with another body, other parameters or another Quadlog-Commit; use a new key for a"
+    " new update"
+)
+
+REMEMBERED: Final = 100_000
+"""Entries that were synchronous by their effects and are remembered, for answers to repeated requests."""
+
 ENDED: Final = (
     "the log here gave way to another data centre's, and this change ended with it; it may still be agreed where it was"
     " passed on to before: ask /tx/ in Location, or send it again with the same Idempotency-Key"
@@ -90,6 +98,10 @@ class PendingRequests:
         self._store: Final = store
         self._decided_before = decided_before
         self._waiting: dict[bytes, list[Waiter]] = {}
+        self._offered: dict[bytes, bytes] = {}
+        """By transaction that waits, the hash of the body that was offered first."""
+        self._durable: set[bytes] = set()
+        """Those of them that are durable in this data centre."""
         self._agreed: dict[int, tuple[bytes, TxAnswer, list[Waiter]]] = {}
         """Id, place and waiters, by index."""
         self.rejected: dict[int, str] = {}
@@ -104,7 +116,7 @@ class PendingRequests:
         """Indexes of suspended entries that are not submitted again."""
         self._found: set[int] = set()
         """Indexes of entries that are synchronous by their effects."""
-        self._confirmed = 0
+        self._confirmed = decided_before
         """Index up to which effects are in the topics of enough data centres for synchronous transactions."""
 
     @property
@@ -127,15 +139,33 @@ class PendingRequests:
         """
         known = self._store.logged(transaction_id)
         if known is None:
-            is_new = transaction_id not in self._waiting
-            self._waiting.setdefault(transaction_id, []).append(waiter)
-            return is_new
+            return self._wait_for_agreement(transaction_id, waiter)
         index, body_hash = known
         entry = self._store.entry(index)
+        if entry is not None and self._reason(index) == SUSPENDED:
+            again = self._store.logged(resumed_id(entry[0]))
+            index = index if again is None else again[0]
+            entry = self._store.entry(index)
         answer = TxAnswer(index=index, chain=entry[0] if entry else b"")
+        if waiter.is_lazy and waiter.body_hash == body_hash and index > self.settled:
+            waiter.tell(answer)
+            return False
         self._await(transaction_id, answer, body_hash, [waiter])
         self._answer_settled()
         return False
+
+    def _wait_for_agreement(self, transaction_id: bytes, waiter: Waiter) -> bool:
+        """Add a waiter for a transaction that is not agreed; return True if it is new here."""
+        is_new = transaction_id not in self._waiting
+        offered = self._offered.setdefault(transaction_id, waiter.body_hash)
+        waiters = self._waiting.setdefault(transaction_id, [])
+        if waiter.is_lazy and waiter.body_hash != offered:
+            waiter.tell(KeyReused(REUSED))  # who waits for the outcome learns which of them is agreed
+        elif waiter.is_lazy and transaction_id in self._durable:
+            waiter.tell(TxAnswer(index=None, chain=b""))
+        else:
+            waiters.append(waiter)
+        return is_new
 
     def leave(self, transaction_id: bytes, waiter: Waiter, *, queued: bool) -> None:
         """Remove a waiter, as its transaction may wait for days.  `queued`: True if that is in the incoming queue."""
@@ -146,14 +176,20 @@ class PendingRequests:
         if waiter in waiters:
             waiters.remove(waiter)
         if not self._waiting.get(transaction_id) and queued:
-            self._waiting.pop(transaction_id, None)  # else it is still on its way into the queue
+            self._forget(transaction_id)  # else it is still on its way into the queue
+
+    def _forget(self, transaction_id: bytes) -> list[Waiter]:
+        """Stop waiting for a transaction to be agreed; return who waited."""
+        self._offered.pop(transaction_id, None)
+        self._durable.discard(transaction_id)
+        return self._waiting.pop(transaction_id, [])
 
     def agreed(
         self, entries: Sequence[Entry], payloads: Payloads, *, confirms: Callable[[Entry], bool]
     ) -> None:
         """Note entries that are synchronised and saved; `confirms` returns whether a majority agreed on an entry."""
         for entry in entries:
-            waiters = self._waiting.pop(entry.pair.id, None)
+            waiters = self._forget(entry.pair.id)
             if waiters:
                 answer = TxAnswer(
                     index=entry.index,
@@ -172,8 +208,7 @@ class PendingRequests:
             self._agreed.setdefault(answer.index, (transaction_id, answer, []))[2].extend(same)
         for waiter in waiters:
             if waiter.body_hash != body_hash:
-                message = "this Idempotency-Key was used with another body; use a new key for a new update"
-                waiter.tell(KeyReused(message))
+                waiter.tell(KeyReused(REUSED))
 
     def reject(self, index: int, reason: str) -> None:
         """Note that the entry at an index is not applied, and why."""
@@ -183,15 +218,20 @@ class PendingRequests:
 
     def note_synchronous(self, index: int) -> None:
         """Note that the entry at an index is synchronous by its effect."""
-        self._found = {one for one in self._found if one > self._confirmed} | {index}
+        self._found.add(index)
+        if len(self._found) > REMEMBERED:
+            self._found.remove(min(self._found))
 
-    def durable(self, transaction_id: bytes) -> None:
-        """Answer lazy waiters of a transaction, now that it is durable in this data centre."""
-        waiters = self._waiting.get(transaction_id, [])
-        lazy = [waiter for waiter in waiters if waiter.is_lazy]
-        for waiter in lazy:
+    def durable(self, transaction_id: bytes, body_hash: bytes) -> None:
+        """Answer lazy waiters of a transaction with this body, now that it is durable in this data centre."""
+        waiters = self._waiting.get(transaction_id)
+        if waiters is None:
+            return
+        self._durable.add(transaction_id)
+        for waiter in [waiter for waiter in waiters if waiter.is_lazy]:
             waiters.remove(waiter)
-            waiter.tell(TxAnswer(index=None, chain=b""))
+            same = waiter.body_hash == body_hash
+            waiter.tell(TxAnswer(index=None, chain=b"") if same else KeyReused(REUSED))
 
     def complete(self, *, decided: int, applied: int, confirmed: int = 0) -> None:
         """Answer waiters.
@@ -246,9 +286,9 @@ class PendingRequests:
                 at, body_hash = known
                 entry = self._store.entry(at)
                 answer = TxAnswer(index=at, chain=entry[0] if entry else b"")
-                self._await(transaction_id, answer, body_hash, self._waiting.pop(transaction_id))
+                self._await(transaction_id, answer, body_hash, self._forget(transaction_id))
             elif transaction_id in ended:
-                for waiter in self._waiting.pop(transaction_id):
+                for waiter in self._forget(transaction_id):
                     waiter.tell(
                         OutcomeUnknown(ENDED, retry_after=5)
                     )  # seed 78 of the weather: it was agreed later
@@ -256,7 +296,7 @@ class PendingRequests:
     def _answer_settled(self) -> None:
         for index in sorted(index for index in self._agreed if index <= self.settled):
             reason = self._reason(index)
-            if index > self._confirmed and reason != ROLLED_BACK and self._is_synchronous(index):
+            if index > self._confirmed and reason not in _STATES and self._is_synchronous(index):
                 continue
             _, answer, waiters = self._agreed.pop(index)
             answer = replace(answer, is_synchronous=index in self._found)

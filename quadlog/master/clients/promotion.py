@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import JSONResponse
 
 from quadlog.clock import now
-from quadlog.errors import OutcomeUnknown, UserError
-from quadlog.master.clients.limbo_state import limbo_status, missing_votes
-from quadlog.master.clients.write_guards import refuse_undecidable, refuse_writes
+from quadlog.errors import NoMajority, OutcomeUnknown, UserError
+from quadlog.master.clients.limbo_state import NO_MORE, limbo_status, missing_votes
+from quadlog.master.clients.write_guards import refuse_writes
+from quadlog.web.http_body import parameters_of
+from quadlog.web.http_parameters import refuse_others
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,16 +61,23 @@ class Promotion:
             OutcomeUnknown: something is still undecided after the time-out; it names the votes that are missing.
 
         """
+        refuse_others(parameters_of(request), ())
         seconds = _timeout_of(await _body_of(request))
         cluster = self._cluster()
         refuse_writes(cluster, self._settings)
-        refuse_undecidable(cluster)
+        if not cluster.has_majority:
+            members = ", ".join(cluster.view.members) or "nobody"
+            raise NoMajority(
+                f"{cluster.node} has no majority of the voting data centres (members of its view: {members}), and"
+                " decides nothing: promote a master of the majority, or this one when the split is over",
+                retry_after=5,
+            )
         before, last = cluster.limbo.length, cluster.last.index
         until = now().steady + seconds * 1000
         self._ask(until)
         while (first := (cluster := self._cluster()).limbo.first) and first[0].index <= last:
             if now().steady > until:
-                missing = ", ".join(missing_votes(cluster, first[0].index)) or "none"
+                missing = ", ".join(missing_votes(cluster, first[0].index)) or NO_MORE
                 raise OutcomeUnknown(
                     f"entry {first[0].index} and {cluster.limbo.length - 1} more are undecided after"
                     f" {seconds:g} s: {cluster.limbo.quorum} data centres must have them; missing votes:"
@@ -95,8 +104,8 @@ def _timeout_of(body: bytes) -> float:
     try:
         given = json.loads(body)
         seconds = given.pop("timeout_s", TIMEOUT_S)
-        is_known = not given and not isinstance(seconds, bool) and 0 < float(seconds) <= LONGEST_S
-    except (ValueError, TypeError, AttributeError):
+        is_known = not given and type(seconds) in {int, float} and 0 < seconds <= LONGEST_S
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         is_known, seconds = False, 0.0
     if not is_known:
         raise UserError(f'the body is empty or {{"timeout_s": seconds}}, above 0 and at most {LONGEST_S:g}')

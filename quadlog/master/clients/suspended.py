@@ -1,8 +1,9 @@
 """Suspended transactions: synchronous ones that a side without a majority has set aside, and whose log was kept.
 
 Where that side gives way, its transactions wait again like all others.  Where it stays, or is part of the next
-majority, its log has them without effect: then each is submitted again, as a new transaction whose id is derived from
-its place in the log, so that all masters submit the same one.  If the log decides on it by now, that counts.
+majority, its effects have them without a change: then each is submitted again, as a new transaction whose id is derived
+from its place in the log, so that all masters submit the same one.  If the log has a decision on the first one, which
+masters may have acted on before the split, that is the decision on the new one, too: see `Limbo.fate_of`.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from quadlog.codec.envelope import text_id
-from quadlog.core.model import LogPosition, Transaction, TransactionKind, payload_digest
-from quadlog.core.synchronous import COMMIT_MODE, ROLLED_BACK, SUSPENDED, marked, resumed_id
+from quadlog.core.model import Transaction, payload_digest
+from quadlog.core.synchronous import RESUMES, RESUMES_INDEX, SUSPENDED, marked, resumed_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,25 +27,21 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-RESUMES: Final = "resumes"
-"""Option of a transaction: id of the suspended one that it continues."""
-
 AGAIN_MS: Final = 2_000.0
 """Milliseconds until a suspended transaction is submitted again that is not in the queue: its master may be gone."""
 
 
-def resumed(payload: Payload, chain: bytes, *, is_committed: bool) -> Payload:
+def resumed(payload: Payload, index: int, chain: bytes) -> Payload:
     """Return the transaction that continues a suspended one; equal at all masters.
 
     Args:
         payload: the suspended one.
+        index: index of its entry.
         chain: chain hash of its entry.
-        is_committed: True if the log decides by now that it is committed: then it need not be decided again.
 
     """
-    options = {**payload.transaction.options, RESUMES: text_id(payload.transaction.id)}
-    if is_committed:
-        options.pop(COMMIT_MODE, None)
+    added = {RESUMES: text_id(payload.transaction.id), RESUMES_INDEX: str(index)}
+    options = {**payload.transaction.options, **added}
     digest = payload_digest(
         origin=payload.origin,
         created=payload.created,
@@ -72,7 +69,7 @@ class SuspendedTransactions:
         """Continue with those of the store.
 
         Args:
-            agreement: knows the view and the decisions.
+            agreement: knows the view.
             store: the log, and what was suspended before the start.
             bodies: payloads.
             pending_requests: knows what is suspended since the start.
@@ -86,41 +83,49 @@ class SuspendedTransactions:
             for index in store.rejected_for(SUSPENDED)
             if (entry := store.entry(index)) and store.logged(resumed_id(entry[0])) is None
         }
+        self._lacking: set[int] = set()
+        """Indexes of those whose payloads are not here: another data centre submits them."""
         self._tried_at = float("-inf")
 
     @property
     def first(self) -> int:
-        """Index of the first one that is not submitted again; 0: there is none."""
-        return min(self._pending_requests.suspended, default=0)
+        """Index of the first one that must be submitted again here; 0: there is none."""
+        return min(self._pending_requests.suspended - self._lacking, default=0)
 
-    def tick(self, moment: float, *, leads: bool) -> None:
-        """Submit them again if a majority is together; `leads`: whether this master does so for its data centre."""
+    def tick(self, moment: float, *, leads: bool, is_whole: bool) -> None:
+        """Submit them again if a majority is together.
+
+        Args:
+            moment: steady milliseconds.
+            leads: whether this master does so for its data centre.
+            is_whole: whether the effects here are those of the view, so that what they set aside stays set aside.
+
+        """
         suspended = self._pending_requests.suspended
         if not suspended:
+            self._lacking.clear()
+            return
+        if not is_whole or not self._agreement.has_majority:
             return
         for index in sorted(suspended):
             entry = self._store.entry(index)
             if entry is None or self._agreement.is_synchronised(resumed_id(entry[0])):
                 suspended.discard(index)
-        if self._agreement.has_majority and moment - self._tried_at >= AGAIN_MS:
+        if leads and moment - self._tried_at >= AGAIN_MS:
             self._tried_at = moment
             for index in sorted(suspended):
-                self._resume(index, leads=leads)
+                self._resume(index)
 
-    def _resume(self, index: int, *, leads: bool) -> None:
+    def _resume(self, index: int) -> None:
         entry = self._store.entry(index)
         assert entry is not None, "it was found just now"
         chain, pair = entry
-        decision = self._agreement.limbo.decision_on(LogPosition(index, chain))
-        if decision is not None and decision.kind is TransactionKind.ROLLBACK:
-            self._pending_requests.rejected[index] = ROLLED_BACK
-            self._pending_requests.suspended.discard(index)
-            return
-        if not leads or resumed_id(chain) in self._agreement.queue:
+        if resumed_id(chain) in self._agreement.queue:
             return
         try:
             payload = self._bodies[pair.key]
         except KeyError:
-            return  # another data centre has it
+            self._lacking.add(index)
+            return
         log.info("transaction_resumed", index=index, transaction=text_id(pair.id))
-        self._submit(resumed(payload, chain, is_committed=decision is not None))
+        self._submit(resumed(payload, index, chain))

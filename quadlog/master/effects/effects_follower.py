@@ -9,7 +9,7 @@ import structlog
 from consumers.effects import epoch_of
 from quadlog.core.messages import FoundSynchronous
 from quadlog.core.model import OF_A_BRANCH, LogPosition
-from quadlog.master.effects.lineage import held
+from quadlog.master.effects.lineage import held, is_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,6 +146,10 @@ class EffectsFollower:
     def left(self) -> int | None:
         """Index of the last effect that counts, if void ones may follow it without a rewind; None otherwise."""
         return self.ledger.index if self.fork is None and self._is_floored else self.fork
+
+    def follows(self, view: View) -> bool:
+        """Return whether the effects here are those of the log, and the view's handover was read behind them."""
+        return self.fork is None and is_of(self.ledger.duty.terms, view)
 
     @property
     def held(self) -> EffectsPosition:

@@ -114,7 +114,7 @@ class ClusterSettingsHandler:
         )
         if answer.status_code != HTTPStatus.NO_CONTENT:
             return answer
-        told = {header: answer.headers[header] for header in ("Quadlog-Tx", "Quadlog-Index")}
+        told = {name: value for name, value in answer.headers.items() if name.startswith("quadlog-")}
         return JSONResponse(self._entry(name), headers=told)
 
     def _refuse_apart(self) -> None:

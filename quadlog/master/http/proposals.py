@@ -18,7 +18,7 @@ from quadlog.core.membership.electorate import FORCED
 from quadlog.core.model import Payload, Transaction, TransactionKind, id_of_key, payload_digest
 from quadlog.core.synchronous import COMMIT_MODE, CommitMode, marked
 from quadlog.errors import OutcomeUnknown, QuadlogError, Unavailable, UserError
-from quadlog.master.clients.commit_options import commit_headers
+from quadlog.master.clients.commit_options import commit_headers, commit_options
 from quadlog.master.clients.pending_requests import TxAnswer, Waiter
 from quadlog.master.clients.split_state import refuse_apart
 from quadlog.master.clients.write_guards import (
@@ -77,6 +77,11 @@ class Proposals:
             WriteProtected: definite; nothing was logged: one of two workers is out of sync.
 
         """
+        if kind is not TransactionKind.TX and commit_options(request, {}):
+            raise UserError(
+                "controls, settings and peers are changed by ordinary transactions: send no Quadlog-Commit, or default;"
+                " nothing was logged"
+            )
         if not self._node.knows(transaction_id):
             self._refuse_new(kind, options)
         elif self._settings.role is Role.READ_ONLY:

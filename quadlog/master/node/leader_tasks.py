@@ -37,6 +37,8 @@ class ClusterSnapshot:
     """False if this side waits for others, and decides nothing."""
     sync_graphs: Sequence[str]
     """The setting `sync-graphs`."""
+    decides_to: int
+    """Epoch of the last view on this side that held a majority."""
     has_majority: bool
     """True if the view holds a majority of the voting data centres."""
     is_voting: bool
@@ -67,13 +69,16 @@ class ClusterSnapshot:
 class Appoint(Protocol):
     """Asks the worker at a URL to evaluate."""
 
-    def __call__(self, url: str, duty: Handover, /, *, decides: bool, sync_graphs: Sequence[str]) -> None:
+    def __call__(
+        self, url: str, duty: Handover, /, *, decides_to: int, suspends: bool, sync_graphs: Sequence[str]
+    ) -> None:
         """Ask for a term of `duty`.
 
         Args:
             url: URL of the worker.
             duty: the duty.
-            decides: whether its view holds a majority.
+            decides_to: epoch of the last view up to that of the duty that held a majority.
+            suspends: whether the view of the duty holds none.
             sync_graphs: the setting `sync-graphs`.
 
         """
@@ -178,7 +183,8 @@ class LeaderTasks:
             self._appoint(
                 worker.beat.url,
                 self.duty.agreed,
-                decides=there.has_majority,
+                decides_to=there.decides_to,
+                suspends=not there.has_majority,
                 sync_graphs=there.sync_graphs,
             )
 

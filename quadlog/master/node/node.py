@@ -306,7 +306,8 @@ class Node:
         self._publish_cluster()
         self.watch.compare()
         self._settle_requests()
-        self._suspended.tick(moment.steady, leads=self.leader_tasks.leads)
+        is_whole = self._effects_follower.follows(self.agreement.view)
+        self._suspended.tick(moment.steady, leads=self.leader_tasks.leads, is_whole=is_whole)
         self._tend(moment.steady)
         self._report(moment)
         self.watch.check(
@@ -344,6 +345,13 @@ class Node:
                 _, kept, gave_way, ended = member.rejoined
                 log.info("peer_gave_way", peer=name, kept=kept, gave_way=gave_way, ended=ended)
 
+    @property
+    def _known_outcomes(self) -> int:
+        """Index up to which it is known what became of synchronous transactions, and none must be submitted again."""
+        follower, first = self._effects_follower, self._suspended.first
+        known = follower.index if follower.follows(self.agreement.view) else 0
+        return min(known, first - 1) if first else known
+
     def _report(self, moment: Now) -> None:
         """Report the status of this data centre to the agreement."""
         # This master must have heard what a worker has applied, else its vote would revoke it.
@@ -353,7 +361,7 @@ class Node:
             full=full,
             unheard=self.relay.unheard,
             rejoined=self.rejoined,
-            suspended=self._suspended.first,
+            known=self._known_outcomes,
         )
         self.agreement.step(status, moment)
 
@@ -410,6 +418,7 @@ class Node:
             view=view,
             may_agree=agreement.may_agree,
             has_majority=agreement.has_majority,
+            decides_to=agreement.standing.promise,
             sync_graphs=agreement.settings.sync_graphs,
             is_voting=standing.ballot is not None and standing.ballot.epoch > view.epoch,
             heard_at=agreement.heard_at,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from quadlog.core.synchronous import DECISIONS, decision_in
 from quadlog.failpoints import Failpoint, visit
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ def perform(
     # 1. Make the changes durable: returns when they are synced.
     save(ready.save)
     visit(Failpoint.AFTER_PERSIST)
+    if ready.save.limbo:
+        _visit_decisions(ready)
     # 2. Publish what is synchronised: first where the log was cut, and the entries adopted instead.
     if cut is not None and ready.save.adopted is not None:
         cut(ready.save.adopted)
@@ -46,3 +49,13 @@ def perform(
         visit(Failpoint.AFTER_POST, settle)
         if ready.post.ballot is not None:
             visit(Failpoint.VOTE_POSTED, settle)
+        if ready.save.limbo and any(decision_in(pair.digest) for pair in ready.post.queue):
+            visit(Failpoint.DECISION_POSTED, settle)
+
+
+def _visit_decisions(ready: Ready) -> None:
+    """Visit the failpoints of decisions on synchronous transactions that were saved just now."""
+    if any(decision_in(pair.digest) for pair in ready.save.enqueued):
+        visit(Failpoint.DECISION_SAVED)
+    if any(entry.kind in DECISIONS for entry in ready.entries):
+        visit(Failpoint.DECISION_AGREED)

@@ -129,9 +129,7 @@ class StateWriter:
             self.rejoined = RejoinReport(wall(), adopted.kept, gave_way, len(adopted.ended))
             self._retained.truncate(adopted.kept)
         else:
-            suspended = min(self._pending_requests.suspended, default=0)
-            settled = self._agreement.settled
-            unneeded += self._retained.release_up_to(min(settled, suspended - 1) if suspended else settled)
+            unneeded += self._retained.release_up_to(self._releasable)
         self._store.save(
             save,
             payloads=self._bodies,
@@ -162,6 +160,17 @@ class StateWriter:
             _tell_settings(before, save.standing, save.adopted)
             for phase in phases(before, save.standing):
                 visit(phase)
+
+    @property
+    def _releasable(self) -> int:
+        """Index up to which no payload is needed again.
+
+        A synchronous transaction may be set aside, and is then submitted again, until its outcome is known.
+        """
+        agreement = self._agreement
+        if not agreement.limbo.begins_at and not agreement.settings.sync_graphs:
+            return agreement.settled
+        return min(agreement.settled, agreement.known_outcomes)
 
     def _tell(self, before: HardState, after: HardState) -> None:
         """Log what an operator needs to find the reason of a split."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from consumers.payloads import origin_offset
 from quadlog.clock import now
 from quadlog.core.messages import Acquired, Submitted
+from quadlog.core.model import TransactionKind
 from quadlog.failpoints import Failpoint, visit
 from quadlog.master.events import Event, PayloadDurable, PayloadMirrored
 
@@ -83,7 +84,8 @@ class Acquiring:
         transaction_id, size = payload.transaction.id, len(payload.body)
         queue = self._agreement.queue
         undecided = self._agreement.limbo.undecided
-        blocked = self._agreement.last.index - undecided[0].point.index if undecided else 0
+        is_update = payload.transaction.kind is TransactionKind.TX  # a setting may be the way out
+        blocked = self._agreement.last.index - undecided[0].point.index if undecided and is_update else 0
         refusal = self._admission.refusal(size, queued=len(queue), blocked=blocked)
         if refusal and not (transaction_id in queue or self._pending_requests.is_known(transaction_id)):
             waiter.tell(refusal)
@@ -104,7 +106,7 @@ class Acquiring:
         self._admission.durable(len(said.payload.body))
         self._own.acknowledged(said.offset)
         self._acquire(said.payload)
-        self._pending_requests.durable(said.payload.transaction.id)
+        self._pending_requests.durable(said.payload.transaction.id, said.payload.body_hash)
 
     # --- payloads of peers --------------------------------------------------------------------------
 

@@ -40,14 +40,17 @@ def tell_floor(world: World, url: str, floor: tuple[int, int]) -> None:
     world.server.call_soon(lambda: world.worker_client.tell_floor(url, {"epoch": epoch, "index": index}))
 
 
-def appoint(world: World, url: str, duty: Handover, *, decides: bool, sync_graphs: Sequence[str]) -> None:
+def appoint(
+    world: World, url: str, duty: Handover, *, decides_to: int, suspends: bool, sync_graphs: Sequence[str]
+) -> None:
     """Ask a worker to evaluate; see `Appoint`."""
     body: dict[str, str | int | Sequence[str]] = {
         "dc": duty.dc,
         "term": duty.term.hex(),
         "handover": duty.index,
         "epoch": duty.epoch,
-        "decides": decides,
+        "decides_to": decides_to,
+        "suspends": suspends,
         "sync_graphs": sync_graphs,
     }
     world.server.call_soon(lambda: world.worker_client.ask_to_evaluate(url, body))

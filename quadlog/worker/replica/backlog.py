@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from itertools import islice, takewhile
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from consumers.agreed import AgreedConsumer
@@ -68,22 +69,24 @@ class Backlog:
         self._bytes = self._lines = 0
         self.undecided = b""
         """Chain hash of the newest entry that was found to be synchronous by its effect, and was undecided then."""
-        self._decisions: deque[tuple[int, Decision]] = deque()
-        """Decisions on synchronous transactions among the entries, each with its index."""
+        self._decisions: deque[tuple[int, int, Decision]] = deque()
+        """Decisions on synchronous transactions among the entries, each with its index and epoch."""
 
     def add_entry(self, entry: LoggedEntry, behind: InAgreed) -> None:
         """Append the next entry; `behind`: the place after its record."""
         self._entries.append((entry, behind))
         self._bytes += len(entry.body)
         if entry.kind in DECISIONS and (decision := decision_in(entry.digest)) is not None:
-            self._decisions.append((entry.index, decision))
+            self._decisions.append((entry.index, entry.epoch, decision))
 
-    def decision_on(self, entry: LoggedEntry) -> Decision | None:
-        """Return the first decision behind a synchronous transaction that concerns it; None if none was received."""
+    def decision_on(self, entry: LoggedEntry, *, epoch: float = inf) -> Decision | None:
+        """Return the first decision behind a synchronous transaction that concerns it; None if none was received.
+
+        `epoch`: decisions of views of later epochs do not count.
+        """
         point = LogPosition(entry.index, entry.chain)
-        return next(
-            (one for index, one in self._decisions if index > entry.index and one.concerns(point)), None
-        )
+        behind = (one for index, at, one in self._decisions if index > entry.index and at <= epoch)
+        return next((one for one in behind if one.concerns(point)), None)
 
     def add_effect(self, effect: Effect, behind: InEffects) -> None:
         """Append the next effect that counts; `behind`: the place after its record."""
@@ -203,7 +206,7 @@ class Backlog:
             self._entries.appendleft((entry, behind))
             self._bytes += len(entry.body)
             if entry.kind in DECISIONS and (decision := decision_in(entry.digest)) is not None:
-                self._decisions.appendleft((entry.index, decision))
+                self._decisions.appendleft((entry.index, entry.epoch, decision))
 
 
 def _lines_of(effect: Effect) -> int:

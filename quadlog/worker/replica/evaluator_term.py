@@ -49,8 +49,10 @@ class EvaluateRequest:
     """Index of the entry whose handover gives the term; 0: the view gives it."""
     epoch: int = 1
     """Epoch of the view to which the term belongs.  The first view gives its term without a handover."""
-    decides: bool = True
-    """False if that view holds no majority: it may not act on decisions, and suspends synchronous transactions."""
+    decides_to: int = 1
+    """Epoch of the last view up to that one that held a majority: only decisions of views up to it count."""
+    suspends: bool = False
+    """True if that view holds no majority: synchronous transactions without such a decision are set aside."""
     sync_graphs: tuple[str, ...] = ()
     """The setting `sync-graphs`, as it counts for entries that are not evaluated."""
 
@@ -107,7 +109,9 @@ class EvaluatorTerm:
         """This worker's own fence, once it is written."""
         self._epoch = 1
         """Epoch of the view in which the fence was written."""
-        self._synchrony = Synchrony(self._backlog, (), decides=False, report=self._publish_undecided)
+        self._synchrony = Synchrony(
+            self._backlog, (), decides_to=0, suspends=False, report=self._publish_undecided
+        )
         """What concerns synchronous transactions in that term."""
         self._duty: Fence | None = None
         """The same fence, once it was read back as the newest one."""
@@ -151,7 +155,11 @@ class EvaluatorTerm:
             return
         self._epoch = asked.epoch
         self._synchrony = Synchrony(
-            self._backlog, asked.sync_graphs, decides=asked.decides, report=self._publish_undecided
+            self._backlog,
+            asked.sync_graphs,
+            decides_to=asked.decides_to,
+            suspends=asked.suspends,
+            report=self._publish_undecided,
         )
         self._fence = Fence(term=asked.term, attempt=self._heard.highest + 1, worker=self._settings.node_id)
         self._publishers.effects.publish_fence(self._fence, at=now().wall, epoch=self._epoch)

@@ -35,7 +35,8 @@ class Synchrony:
         backlog: Backlog,
         graphs: Iterable[str],
         *,
-        decides: bool,
+        decides_to: int,
+        suspends: bool,
         report: Callable[[LoggedEntry], None],
     ) -> None:
         """Start a term.
@@ -43,11 +44,13 @@ class Synchrony:
         Args:
             backlog: the entries that were received, and the decisions among them.
             graphs: graphs of `sync-graphs`, as IRIs or `default`.
-            decides: False if the view of the term holds no majority: nothing is decided then.
+            decides_to: decisions of views of later epochs do not count.
+            suspends: True if what has no decision is set aside.
             report: publishes that the effect of an entry shows that it is synchronous, and undecided.
 
         """
-        self._backlog, self._decides, self._report = backlog, decides, report
+        self._backlog, self._report = backlog, report
+        self._decides_to, self._suspends = decides_to, suspends
         self._graphs: frozenset[str] = frozenset()
         self._set(graphs)
         self._reported: tuple[bytes, float] = (b"", 0.0)
@@ -58,11 +61,9 @@ class Synchrony:
 
     def outcome_of(self, entry: LoggedEntry) -> Outcome | None:
         """Return APPLIED for a synchronous transaction that must be evaluated; None if it is undecided."""
-        if not self._decides:
-            return Outcome.SUSPENDED
-        decision = self._backlog.decision_on(entry)
+        decision = self._backlog.decision_on(entry, epoch=self._decides_to)
         if decision is None:
-            return None
+            return Outcome.SUSPENDED if self._suspends else None
         return Outcome.APPLIED if decision.kind is TransactionKind.COMMIT else Outcome.ROLLED_BACK
 
     def outcome_with(self, entry: LoggedEntry, change: Change) -> Outcome | None:

@@ -18,6 +18,7 @@ from quadlog.core.messages import (
     Acquired,
     AgreementLimits,
     BranchExtended,
+    LocalStatus,
     Now,
     PostingPace,
     PostReceived,
@@ -215,6 +216,11 @@ class Member:
         return Disk()
 
     def _core(self) -> Agreement:
+        core = self._new_core()
+        core._post_builder.status = LocalStatus(known=2**62)  # decisions are forgotten once they are settled
+        return core
+
+    def _new_core(self) -> Agreement:
         return Agreement(
             node=self.name,
             incarnation=self.incarnation,

@@ -201,9 +201,11 @@ class Worker:
             if before == (self.store.applied.index, len(self.log.records[TOPICS.effects])):
                 return
 
-    def take_over(self, *, decides: bool = True, sync_graphs: tuple[str, ...] = ()) -> None:
+    def take_over(
+        self, *, decides_to: int = 1, suspends: bool = False, sync_graphs: tuple[str, ...] = ()
+    ) -> None:
         """Become the evaluating worker, with all that was said before applied."""
-        asked = EvaluateRequest(TERM, decides=decides, sync_graphs=sync_graphs)
+        asked = EvaluateRequest(TERM, decides_to=decides_to, suspends=suspends, sync_graphs=sync_graphs)
         self.replica.evaluator_term.take_over(asked)
         self.catch_up()
 

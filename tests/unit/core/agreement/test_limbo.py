@@ -6,7 +6,7 @@ import pytest
 
 from quadlog.core.agreement.limbo import Limbo
 from quadlog.core.model import LogPosition, Pair, TransactionKind, hash_of
-from quadlog.core.synchronous import SYNCHRONOUS, Decision, decision_on
+from quadlog.core.synchronous import RESUMED, SYNCHRONOUS, Decision, decision_on
 
 COMMIT, ROLLBACK = TransactionKind.COMMIT, TransactionKind.ROLLBACK
 
@@ -44,11 +44,8 @@ def test_a_decision_concerns_all_up_to_its_target() -> None:
     limbo = Limbo([sync(1), sync(2), sync(3)])
     limbo.append(*decision(4, ROLLBACK, 2), 0.0)
     assert undecided(limbo) == [3]
-    assert limbo.decision_on(point(1)) == decision_on(ROLLBACK, point(2))
-    assert limbo.decision_on(point(3)) is None
     limbo.append(*decision(5, COMMIT, 3), 0.0)
     assert undecided(limbo) == []
-    assert limbo.decision_on(point(1)) == decision_on(ROLLBACK, point(2)), "the first one counts"
 
 
 def test_a_decision_on_another_history_decides_nothing_there() -> None:
@@ -63,7 +60,6 @@ def test_a_cut_takes_decisions_back() -> None:
     limbo.append(*sync(4), 0.0)
     limbo.cut(2, [decision(3, ROLLBACK, 2), sync(5)])
     assert undecided(limbo) == [5]
-    assert limbo.decision_on(point(1)) == decision_on(ROLLBACK, point(2))
     limbo.cut(2, [])
     assert undecided(limbo) == [1, 2]
 
@@ -101,3 +97,45 @@ def test_the_age_counts_from_the_agreement_or_from_the_start(started: float) -> 
     assert limbo.age(started + 300) == 300
     limbo.append(*decision(3, COMMIT, 1), started + 300)
     assert limbo.age(started + 300) == 200
+
+
+def resumed(index: int, suspended: int) -> tuple[LogPosition, Pair]:
+    digest = RESUMED + suspended.to_bytes(8, "big") + bytes(16)
+    return point(index), Pair(index, bytes([index]) * 16, digest)
+
+
+def fates(limbo: Limbo) -> list[TransactionKind | None]:
+    return [limbo.fate_of(one) for one in limbo.undecided]
+
+
+def test_the_first_decision_on_a_suspended_one_is_that_on_the_one_that_continues_it() -> None:
+    limbo = Limbo(
+        [sync(1), decision(2, ROLLBACK, 1), decision(3, COMMIT, 1), sync(4), resumed(5, 1), sync(6)]
+    )
+    assert (undecided(limbo), fates(limbo)) == ([4, 5, 6], [None, ROLLBACK, None])
+    assert [one.point.index for one in limbo.free] == [4], "nothing else decides on the next one"
+    assert limbo.confirmed({"dc1": 9}, 1) == point(4)
+    limbo.settle(9)
+    assert fates(limbo) == [None, ROLLBACK, None]
+    limbo.append(*decision(7, COMMIT, 4), 0.0)
+    assert (undecided(limbo), limbo.free) == ([5, 6], [])
+
+
+def test_one_that_continues_an_undecided_one_is_decided_like_others() -> None:
+    limbo = Limbo([sync(1), resumed(3, 1), decision(4, COMMIT, 1)])
+    assert (undecided(limbo), fates(limbo)) == ([3], [None])
+    assert [one.point.index for one in limbo.free] == [3]
+
+
+def test_what_has_an_effect_waits_for_nothing() -> None:
+    """It is set aside, as it is not decided; if its data centre gives way, it waits again."""
+    limbo = Limbo([sync(1), sync(3)])
+    limbo.found(point(2), bytes(16), 0.0)
+    limbo.evaluated(2)
+    limbo.append(*sync(4), 0.0)
+    assert undecided(limbo) == [3, 4]
+    limbo.evaluated(0)
+    assert undecided(limbo) == [1, 3, 4]
+    limbo.evaluated(9)
+    assert undecided(limbo) == []
+    assert not limbo.found(point(2), bytes(16), 0.0) or undecided(limbo) == []
