@@ -148,13 +148,17 @@ def test_an_effect_may_show_that_a_transaction_is_synchronous(
     assert worker.store.recount()[0] == worker.store.applied.signature
 
 
-def test_one_that_is_synchronous_by_its_effect_is_rolled_back_like_others(tmp_path: Path, log: Log) -> None:
+@pytest.mark.parametrize("before", ["", "INSERT DATA { <urn:c> <urn:p> 1 } ; "])
+def test_one_that_is_synchronous_by_its_effect_is_rolled_back_like_others(
+    tmp_path: Path, log: Log, before: str
+) -> None:
     worker = Worker(tmp_path, log, "w1")
     worker.take_over(sync_graphs=("urn:s",))
     log.agree(insert(1))
-    sync = log.agree("INSERT { GRAPH <urn:s> { ?s ?p 2 } } WHERE { ?s ?p 1 }")
+    sync = log.agree(f"{before}INSERT {{ GRAPH <urn:s> {{ ?s ?p 2 }} }} WHERE {{ ?s ?p 1 }}")
     log.agree("INSERT { <urn:b> ?p ?o } WHERE { ?s ?p ?o }")
     worker.catch_up()
+    assert not worker.store.is_ahead, "what it would do is in no store meanwhile"
     log.decide(ROLLBACK, sync)
     worker.catch_up()
     assert outcomes(log)[1] is Outcome.ROLLED_BACK
@@ -228,6 +232,7 @@ def test_a_full_backlog_does_not_hide_the_decision(
         log.agree(insert(number))
     log.decide(COMMIT, sync)
     hear()
+    assert worker._read[TOPICS.agreed] == len(log.records[TOPICS.agreed])
     worker.turn()
     worker.catch_up()
     assert worker.store.applied.quads == 30

@@ -222,16 +222,15 @@ class PendingRequests:
         if len(self._found) > REMEMBERED:
             self._found.remove(min(self._found))
 
-    def durable(self, transaction_id: bytes, body_hash: bytes) -> None:
-        """Answer lazy waiters of a transaction with this body, now that it is durable in this data centre."""
+    def durable(self, transaction_id: bytes) -> None:
+        """Answer lazy waiters of a transaction, now that it is durable in this data centre."""
         waiters = self._waiting.get(transaction_id)
         if waiters is None:
             return
         self._durable.add(transaction_id)
         for waiter in [waiter for waiter in waiters if waiter.is_lazy]:
             waiters.remove(waiter)
-            same = waiter.body_hash == body_hash
-            waiter.tell(TxAnswer(index=None, chain=b"") if same else KeyReused(REUSED))
+            waiter.tell(TxAnswer(index=None, chain=b""))
 
     def complete(self, *, decided: int, applied: int, confirmed: int = 0) -> None:
         """Answer waiters.

@@ -106,7 +106,7 @@ class Acquiring:
         self._admission.durable(len(said.payload.body))
         self._own.acknowledged(said.offset)
         self._acquire(said.payload)
-        self._pending_requests.durable(said.payload.transaction.id, said.payload.body_hash)
+        self._pending_requests.durable(said.payload.transaction.id)
 
     # --- payloads of peers --------------------------------------------------------------------------
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from quadlog.core.agreement.limbo import Limbo
-from quadlog.core.model import LogPosition, Pair, TransactionKind, hash_of
+from quadlog.core.messages import LocalStatus
+from quadlog.core.model import EffectsPosition, LogPosition, Pair, TransactionKind, hash_of
 from quadlog.core.synchronous import RESUMED, SYNCHRONOUS, Decision, decision_on
+from tests.support.agreement.cluster import Member
 
 COMMIT, ROLLBACK = TransactionKind.COMMIT, TransactionKind.ROLLBACK
 
@@ -139,3 +141,30 @@ def test_what_has_an_effect_waits_for_nothing() -> None:
     limbo.evaluated(9)
     assert undecided(limbo) == []
     assert not limbo.found(point(2), bytes(16), 0.0) or undecided(limbo) == []
+
+
+def test_effects_are_confirmed_by_a_majority_and_the_quorum_of_one_history() -> None:
+    """Each data centre says how far its effects are, and of which history."""
+    members = {name: Member(name, {one: one for one in ("m1", "m2", "m3")}) for name in ("m1", "m2", "m3")}
+    at = 0.0
+
+    def say(**effects: EffectsPosition) -> int:
+        nonlocal at
+        for name, effect in effects.items():
+            core = members[name].core
+            core.step(LocalStatus(effects=effect), members[name].now(at))
+        for _ in range(2):
+            at += 2000
+            for member in members.values():
+                member.turn(at)
+            for member in members.values():
+                for other in members.values():
+                    if other is not member:
+                        member.hear(other.posts[-1], at)
+        return members["m1"].core.effects_confirmed
+
+    here, elsewhere = bytes(32), b"x" * 32
+    assert say(m1=EffectsPosition(here, 7)) == 0
+    assert say(m2=EffectsPosition(here, 5)) == 5
+    assert say(m3=EffectsPosition(here, 6)) == 6
+    assert say(m3=EffectsPosition(elsewhere, 9)) == 5, "of another history"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from quadlog.core.model import START, LogPosition
+from quadlog.core.model import START, LogPosition, TransactionKind
 from quadlog.quadstore.applied import InAgreed, InEffects
 from quadlog.worker.replica import backlog as backlog_module
 from quadlog.worker.replica.backlog import (
@@ -20,6 +20,7 @@ from quadlog.worker.replica.backlog import (
 )
 from tests.support.agreement.topics import entries, forked
 from tests.support.masters.effects import effect_of
+from tests.support.workers.rehearsal import Log
 
 if TYPE_CHECKING:
     import pytest
@@ -178,3 +179,28 @@ def test_a_batch_looks_at_no_more_than_it_takes(monkeypatch: pytest.MonkeyPatch)
     backlog = backlog_of(*[1] * (4 * BATCH))
     assert len(backlog.batch(START)) == BATCH
     assert len(looked_at) <= BATCH + 1
+
+
+def test_decisions_stay_with_their_entries() -> None:
+    """Entries that are put back, after a rewind, bring theirs along."""
+    log = Log()
+    first = log.synchronous("a")
+    committed = log.decide(TransactionKind.COMMIT, first)
+    second = log.synchronous("b")
+    cancelled = log.decide(TransactionKind.ROLLBACK, second)
+    backlog = Backlog()
+    for entry in (first, committed, second, cancelled):
+        backlog.add_entry(entry, place_of(entry))
+
+    def kinds() -> list[TransactionKind | None]:
+        found = (backlog.decision_on(entry) for entry in (first, second))
+        return [decision and decision.kind for decision in found]
+
+    assert kinds() == [TransactionKind.COMMIT, TransactionKind.ROLLBACK]
+    backlog.drop(committed.index)
+    assert kinds() == [TransactionKind.ROLLBACK] * 2, "the first one is applied, and forgotten"
+    backlog.put_before([committed, first], place_of(committed))
+    assert kinds() == [TransactionKind.COMMIT, TransactionKind.ROLLBACK]
+    backlog.truncate(second.index)
+    assert kinds() == [TransactionKind.COMMIT, None]
+    assert backlog.decision_on(first, epoch=0) is None
