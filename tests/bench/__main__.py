@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from tests.bench import agreement_alone, applying, baselines, reads, stages
+from tests.bench import agreement_alone, applying, baselines, reads, stages, synchronous
 from tests.bench.cluster import Cluster
 from tests.bench.report import Report
 from tests.bench.workload import Workload
@@ -84,6 +84,8 @@ def measure(plan: Plan, ready: Path, console: Console) -> Report:
         )
     console.print("reads …")
     reads.Bench(reads.Doors(ready), alone_s, console).run()
+    console.print("synchronous beside asynchronous …")
+    console.print(synchronous.table(synchronous.measure(cluster, seconds=alone_s)))
     return report
 
 

@@ -53,10 +53,11 @@ class Connection:
         parts = urlsplit(url)
         return cls(*await asyncio.open_connection(parts.hostname, parts.port))
 
-    async def update(self, text: str, *, key: str | None = None) -> Answer:
-        """Send one update, wait for its answer; `key` is its Idempotency-Key."""
+    async def update(self, text: str, *, key: str | None = None, commit: str | None = None) -> Answer:
+        """Send one update, wait for its answer; `key` is its Idempotency-Key, `commit` its Quadlog-Commit."""
         body = text.encode()
         extra = b"" if key is None else b"Idempotency-Key: %b\r\n" % key.encode()
+        extra += b"" if commit is None else b"Quadlog-Commit: %b\r\n" % commit.encode()
         self._writer.write(
             b"POST /update HTTP/1.1\r\nHost: m\r\nContent-Type: application/sparql-update\r\n"
             b"%bContent-Length: %d\r\n\r\n%b" % (extra, len(body), body)
@@ -73,8 +74,15 @@ class Connection:
         await self._writer.wait_closed()
 
 
-async def closed_loop(masters: Sequence[str], texts: Iterator[str], *, clients: int, seconds: float) -> Sent:
-    """`clients` at all masters in turn; each begins no new request after `seconds`."""
+async def closed_loop(
+    masters: Sequence[str],
+    texts: Iterator[str],
+    *,
+    clients: int,
+    seconds: float,
+    commit: str | None = None,
+) -> Sent:
+    """`clients` at all masters in turn; each begins no new request after `seconds`.  `commit`: its Quadlog-Commit."""
     connections = [await Connection.to(masters[number % len(masters)]) for number in range(clients)]
     sent = Sent()
     cpu, began = time.process_time(), time.perf_counter()
@@ -82,7 +90,7 @@ async def closed_loop(masters: Sequence[str], texts: Iterator[str], *, clients: 
     async def client(connection: Connection) -> None:
         asked = began
         while asked < began + seconds:
-            answer = await connection.update(next(texts))
+            answer = await connection.update(next(texts), commit=commit)
             answered = time.perf_counter()
             if answer.status == NO_CONTENT:
                 sent.latencies.append(answered - asked)
