@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Final
 
 from consumers.effects import FIRST_VIEW, epoch_of, term_of
 from quadlog import codec
-from quadlog.codec.envelope import ATTEMPT, CHUNKS, HANDOVER, INDEX, OUTCOME, REWIND, SEED, UNDECIDED
+from quadlog.codec.envelope import (
+    ATTEMPT,
+    CHUNKS,
+    HANDOVER,
+    INDEX,
+    OUTCOME,
+    REWIND,
+    SEED,
+    SYNCHRONOUS,
+    UNDECIDED,
+)
 from quadlog.core.model import GENESIS
 from quadlog.core.records import Effect, Handover, Outcome, Rewind, Seed, StateAfter, Undecided
 from quadlog.errors import ForeignRecord
@@ -65,6 +75,8 @@ class EffectsLedger:
         """
         self.index, self.attempt, self.duty, self.seed = index, attempt, duty, seed
         self.rewound = rewound
+        self.synchronous = 0
+        """Index of the last effect that alone shows that its entry is synchronous; 0: none was received."""
         self.undecided: Undecided | None = None
         """The entry that was reported last as synchronous by its effect; None: none was."""
         self.stays = 0
@@ -128,6 +140,8 @@ class EffectsLedger:
         if not self._stands(self.attempt, index, record.value):
             return False
         self.index = index
+        if record.header(SYNCHRONOUS) is not None:
+            self.synchronous = index
         self._remember(record.value)
         return True
 

@@ -17,6 +17,7 @@ from quadlog.codec.envelope import (
     OUTCOME,
     REWIND,
     SEED,
+    SYNCHRONOUS,
     TERM,
     UNDECIDED,
     headers,
@@ -45,8 +46,19 @@ class EffectsProducer:
         self._outlet, self._topic, self._worker = outlet, topic, worker
         self._dc = dc.encode()
 
-    def publish(self, effect: Effect, *, at: int, epoch: int = 1, traceparent: str = "") -> None:
-        """Write one effect; it counts once it is read back.  `epoch`: epoch of the view of its term."""
+    def publish(
+        self, effect: Effect, *, at: int, epoch: int = 1, traceparent: str = "", by_effect: bool = False
+    ) -> None:
+        """Write one effect; it counts once it is read back.
+
+        Args:
+            effect: the effect.
+            at: milliseconds since 1970.
+            epoch: epoch of the view of its term.
+            traceparent: W3C trace context of the request.
+            by_effect: True if only the effect shows that its entry is synchronous.
+
+        """
         kind = _KINDS[effect.outcome]
         envelope = headers(
             event=f"{effect.index}/{effect.attempt}",
@@ -66,6 +78,7 @@ class EffectsProducer:
                 (INDEX, index),
                 (ATTEMPT, str(effect.attempt).encode()),
                 (OUTCOME, effect.outcome.encode()),
+                *(((SYNCHRONOUS, b"by-effect"),) if by_effect else ()),
                 (CHUNKS, str(len(values)).encode()),
                 (TERM, effect.term.hex().encode()),
                 (EPOCH, str(epoch).encode()),

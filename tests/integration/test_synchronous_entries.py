@@ -145,6 +145,10 @@ def test_an_effect_may_show_that_a_transaction_is_synchronous(
     log.decide(COMMIT, sync)
     worker.catch_up()
     assert outcomes(log) == [Outcome.APPLIED] * 4
+    marked = [
+        r.header("index") for r in log.records[TOPICS.effects] if r.header("synchronous") == b"by-effect"
+    ]
+    assert marked == [b"2"], "masters tell clients so"
     assert worker.store.recount()[0] == worker.store.applied.signature
 
 

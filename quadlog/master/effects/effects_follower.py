@@ -184,13 +184,15 @@ class EffectsFollower:
         self.heard = record.offset + 1  # also for a foreign record: copying waits for the end
         if self._is_floored and epoch_of(record) < self.floor:
             return False
-        before, known = (ledger.rewound, ledger.duty), ledger.undecided
+        before, known = (ledger.rewound, ledger.duty), (ledger.undecided, ledger.synchronous)
         if rejection := ledger.on_record(record):
             index, reason = rejection
             if index <= self.index or index > agreed:
                 self._pending_requests.reject(index, reason)
-        if ledger.undecided is not known:
+        if ledger.undecided is not known[0]:
             self._found(ledger.undecided)
+        if ledger.synchronous != known[1]:
+            self._pending_requests.note_synchronous(ledger.synchronous)
         has_turned = (ledger.rewound, ledger.duty) != before
         self._inform_workers()
         if has_turned:

@@ -288,7 +288,11 @@ class EvaluatorTerm:
     def _publish(self, effect: Effect, entry: LoggedEntry) -> None:
         visit(Failpoint.AFTER_EVALUATE)
         self._publishers.effects.publish(
-            effect, at=now().wall, epoch=self._epoch, traceparent=entry.traceparent
+            effect,
+            at=now().wall,
+            epoch=self._epoch,
+            traceparent=entry.traceparent,
+            by_effect=self._synchrony.by_effect == entry.chain,
         )
         visit(Failpoint.AFTER_PUBLISH, self._publishers.settle)
 

@@ -53,6 +53,8 @@ class Synchrony:
         self._decides_to, self._suspends = decides_to, suspends
         self._graphs: frozenset[str] = frozenset()
         self._set(graphs)
+        self.by_effect = b""
+        """Chain hash of the last entry that only its effect showed to be synchronous."""
         self._reported: tuple[bytes, float] = (b"", 0.0)
         """Chain hash of the entry that was reported last, and when."""
 
@@ -75,6 +77,7 @@ class Synchrony:
         touched |= {str(graph) for graph in (*change.emptied, *change.filled, *change.dropped)}
         if self._graphs.isdisjoint(touched):
             return Outcome.APPLIED
+        self.by_effect = entry.chain
         outcome = self.outcome_of(entry)
         if outcome is None:
             self.wait(entry)

@@ -194,7 +194,7 @@ def test_decisions_stay_with_their_entries() -> None:
 
     def kinds() -> list[TransactionKind | None]:
         found = (backlog.decision_on(entry) for entry in (first, second))
-        return [decision and decision.kind for decision in found]
+        return [None if decision is None else decision.kind for decision in found]
 
     assert kinds() == [TransactionKind.COMMIT, TransactionKind.ROLLBACK]
     backlog.drop(committed.index)
