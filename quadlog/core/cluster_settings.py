@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import partial
 from math import inf
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from quadlog.core.catchup import FACTOR, MIN_S, SPEED
 from quadlog.core.consistency import Consistency
@@ -218,8 +218,7 @@ def parsed(name: str, value: object) -> Any:  # noqa: ANN401 - its type depends 
 
     """
     if isinstance(value, tuple | list):
-        names: Iterable[object] = value
-        value = " ".join(map(str, names)) or None
+        value = " ".join(map(str, cast("Iterable[object]", value))) or None
     text = OFF if value is None else str(value).strip()
     try:
         return SETTINGS[name].read(text)
