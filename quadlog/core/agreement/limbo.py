@@ -100,6 +100,7 @@ class Limbo:
         """Note that the log was replaced after an index, by another one with these marks."""
         self._marks = [one for one in self._marks if one[0].index <= kept] + list(marks)
         self._found = {index: one for index, one in self._found.items() if index <= kept}
+        self._effects = min(self._effects, kept)  # later ones are of the log that was replaced
         self._replay()
 
     def evaluated(self, index: int) -> None:

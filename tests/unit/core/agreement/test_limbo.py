@@ -101,6 +101,13 @@ def test_the_age_counts_from_the_agreement_or_from_the_start(started: float) -> 
     assert limbo.age(started + 300) == 200
 
 
+def test_effects_of_a_branch_say_nothing_of_the_log_that_replaces_it() -> None:
+    limbo = Limbo([sync(1), sync(3)])
+    limbo.evaluated(3)
+    limbo.cut(2, [sync(3)])
+    assert undecided(limbo) == [3]
+
+
 def resumed(index: int, suspended: int) -> tuple[LogPosition, Pair]:
     digest = RESUMED + suspended.to_bytes(8, "big") + bytes(16)
     return point(index), Pair(index, bytes([index]) * 16, digest)
