@@ -232,6 +232,28 @@ def on_a_branch(cluster: Cluster) -> list[httpx.Response]:
     return [at(cluster, "GET", path, headers=other) for path in paths]
 
 
+def rolled_back(cluster: Cluster) -> list[httpx.Response]:
+    """More data centres must have it than there are."""
+    settings = {"synchro-quorum": ("9", "N/2 + 1"), "synchro-timeout": ("0.01", "5")}
+    text, key = f"INSERT DATA {{ {name()} <urn:is> 1 }}", uuid.uuid4().hex
+    try:
+        for setting, (value, _) in settings.items():
+            assert (
+                at(cluster, "PUT", f"/cluster/settings/{setting}", json={"value": value}).status_code == 200
+            )
+        headers = UPDATE | {KEY: key, "Quadlog-Commit": "sync"}
+        return [
+            at(cluster, "POST", path, master=master, content=text, headers=headers)
+            for path in ("/update", STATEMENTS)
+            for master in range(len(cluster.masters))
+        ]
+    finally:
+        for setting, (_, value) in settings.items():
+            assert (
+                at(cluster, "PUT", f"/cluster/settings/{setting}", json={"value": value}).status_code == 200
+            )
+
+
 def ended(cluster: Cluster) -> list[httpx.Response]:
     graph = name()
     lines = " ".join(f"<urn:{number}> <urn:is> {number} ." for number in range(100))
@@ -251,6 +273,7 @@ ON_A_CLUSTER: dict[str, Callable[[Cluster], list[httpx.Response]]] = {
     "a write at a worker, an update at `/sparql`": at_the_wrong_door,
     "no such repository, control, query, worker, peer, setting": nothing_there,
     "rejected by a control or by its evaluation": rejected,
+    "synchronous, and rolled back": rolled_back,
     "the format that was asked for cannot express the answer": not_expressible,
     "a conflict with what is there": conflict,
     "too large": too_large,
@@ -333,7 +356,7 @@ AMISS: dict[str, Callable[[Door], list[httpx.Response]]] = {
     "not possible now": without_worker,
     "outcome unknown": without_answer,
     "a strict read without a majority": without_majority,
-    "a write on a side of a split that waits for a majority": on_a_waiting_side,
+    "a write on a side of a split that waits for a majority, or a synchronous one without a majority": on_a_waiting_side,
 }
 
 
