@@ -356,7 +356,7 @@ AMISS: dict[str, Callable[[Door], list[httpx.Response]]] = {
     "not possible now": without_worker,
     "outcome unknown": without_answer,
     "a strict read without a majority": without_majority,
-    "a write on a side of a split that waits for a majority, or a synchronous one without a majority": on_a_waiting_side,
+    "a write on a side of a split that waits for a majority, or a synchronous one without one": on_a_waiting_side,
 }
 
 
