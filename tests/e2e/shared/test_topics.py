@@ -37,7 +37,7 @@ TYPES = {
     "payloads": {"quadlog.payload"},
     "rounds": {"quadlog.post"},
     "agreed": {"quadlog.entry"},
-    "effects": {"quadlog.effect", "quadlog.effect.rejected", "quadlog.fence"},
+    "effects": {"quadlog.effect", "quadlog.effect.rejected", "quadlog.effect.rolled-back", "quadlog.fence"},
     "status": {"quadlog.heartbeat"},
 }
 """What `ce_type` may be."""
