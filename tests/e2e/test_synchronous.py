@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -75,6 +76,10 @@ def shows(cluster: Cluster, text: str) -> set[bool]:
     return {
         ask(url, f"ASK {{ <urn:sync:{text}> ?p ?o }}").json()["boolean"] for url in cluster.workers.values()
     }
+
+
+def shows_everywhere(cluster: Cluster, text: str, *, is_applied: bool) -> bool:
+    return shows(cluster, text) == {is_applied}
 
 
 def test_each_way_of_asking_and_what_the_answer_says(cluster: Cluster) -> None:
@@ -259,7 +264,8 @@ def test_the_proposer_dies_at_each_point_of_a_decision(cluster: Cluster) -> None
         states = {outcome(cluster, key, master) for master in range(3)}
         if len(states) > 1 or states & {"pending", "unknown"}:
             assert sync(cluster, insert(key), Idempotency_Key=key).status_code in {204, 409}
-        assert shows(cluster, key) == {outcome_at_all(cluster, key) == "applied"}, key
+        is_applied = outcome_at_all(cluster, key) == "applied"
+        until(partial(shows_everywhere, cluster, key, is_applied=is_applied))
 
 
 def outcome_at_all(cluster: Cluster, key: str) -> str:

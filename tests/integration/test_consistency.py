@@ -94,7 +94,7 @@ class Door:
         node = SimpleNamespace(
             worker_registry=self.worker_registry,
             pending_requests=SimpleNamespace(shown=SHOWN),
-            cluster=SimpleNamespace(last=SimpleNamespace(index=AGREED)),
+            due=AGREED,
             store=store,
             pending_effects=SimpleNamespace(is_begun=False),
         )

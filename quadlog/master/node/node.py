@@ -329,7 +329,7 @@ class Node:
     def due(self) -> int:
         """Index of the last entry that may be evaluated: an undecided synchronous one holds up the others."""
         first = self.cluster.limbo.first
-        return first[0].index - 1 if first else self.agreement.last.index
+        return first[0].index - 1 if first else self.cluster.last.index
 
     def _publish_cluster(self) -> None:
         before, self.cluster = self.cluster, self.agreement.cluster()
