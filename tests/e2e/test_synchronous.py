@@ -189,7 +189,7 @@ def test_what_no_quorum_has_is_rolled_back_and_never_shown(cluster: Cluster) -> 
     cluster.lab.kill("dc3-m1", "STOP")
     try:
         until(lambda: cluster.status(0)["view"]["members"] == ["dc1-m1", "dc2-m1"])
-        put_timeout(cluster, 6)
+        put_timeout(cluster, 12)
         with ThreadPoolExecutor(2) as pool:
             waiting = pool.submit(sync, cluster, insert(lost), Idempotency_Key=key)
             until(lambda: limbo(cluster)["length"] == 1)
