@@ -33,18 +33,6 @@ def outcomes(log: Log) -> list[Outcome]:
     return [effect.outcome for effect in log.effects()]
 
 
-@pytest.fixture
-def worker(tmp_path: Path, log: Log) -> Worker:
-    worker = Worker(tmp_path, log, "w1")
-    worker.take_over()
-    return worker
-
-
-@pytest.fixture
-def log() -> Log:
-    return Log()
-
-
 def test_nothing_from_an_undecided_one_on_is_evaluated(worker: Worker, log: Log) -> None:
     log.agree(insert(1))
     sync = log.synchronous(insert(2))
