@@ -37,8 +37,14 @@ class ProgressTracker:
     # --- senders ----------------------------------------------------------------------------------
 
     def recognised(self, post: Post) -> Progress | None:
-        """Return the sender of a post; None if the post must be ignored."""
-        member = self._sender_of(post) if self._views.listens_to(post) else None
+        """Return the sender of a post; None if the post must be ignored.
+
+        A master that was listened to and then lost its disk may post from a view that does not count here: its posts
+        of before are void all the same.
+        """
+        counts = self._views.listens_to(post)
+        member = self._sender_of(post) if counts or post.node in self.members else None
+        member = member if counts else None
         view = self._views.view
         if member is None or (post.view.home != view.home and post.view.id == view.id):
             self.ignored[post.node] += 1
