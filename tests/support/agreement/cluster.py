@@ -197,6 +197,8 @@ class Member:
         self.joins = joins
         self.losses = 0
         """How often it lost its disk."""
+        self.lost_log: list[Logged] = []
+        """What the disk had that it lost last."""
         self.disk = self._disk()
         self.kafka: dict[tuple[bytes, bytes], Transaction] = {} if kafka is None else kafka
         """Payloads that are durable in this master's data centre, whether it knows or not."""
@@ -343,6 +345,7 @@ class Member:
         """Its process dies, and starts again with nothing but what its data centre's Kafka has."""
         self.losses += 1
         self.incarnation = new_incarnation(self.incarnation, self.now(at).wall, bytes(10))
+        self.lost_log = self.disk.log
         self.disk, self._cuts = self._disk(), 0
         self.restart(at)
 

@@ -63,7 +63,7 @@ class LimboSafety:
 
     @staticmethod
     def _check_quorum(decision: Decision, member: Member, members: Iterable[Member], before: str) -> None:
-        had = {one.dc for one in members if has(one, decision)}
+        had = {one.dc for one in members if has(one, decision) or had_for(member, one, decision)}
         centres = len({peer.dc for peer in member.core.peers})
         formulas = {before, member.core.settings.synchro_quorum}
         quorum = min(quorum_of(formula, centres) for formula in formulas)
@@ -85,11 +85,18 @@ class LimboSafety:
 
 def has(member: Member, decision: Decision) -> bool:
     """Whether a master, or the agreed topic of its data centre, has the target of a decision."""
-    logs = (member.disk.log, member.published)
-    return any(
-        len(log) >= decision.index and log[decision.index - 1].point.chain.startswith(decision.chain)
-        for log in logs
-    )
+    return any(has_target(log, decision) for log in (member.disk.log, member.published))
+
+
+def had_for(proposer: Member, other: Member, decision: Decision) -> bool:
+    """Whether another master had it on a disk that it lost since, which the proposer cannot know yet."""
+    known = proposer.core.members.get(other.name)
+    knows = known is None or known.incarnation == other.incarnation
+    return not knows and has_target(other.lost_log, decision)
+
+
+def has_target(log: Sequence[Logged], decision: Decision) -> bool:
+    return len(log) >= decision.index and log[decision.index - 1].point.chain.startswith(decision.chain)
 
 
 def decided_by(log: Sequence[Logged]) -> dict[bytes, Decided]:
