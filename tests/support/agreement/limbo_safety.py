@@ -28,6 +28,18 @@ class Decided(NamedTuple):
     """Of the transaction."""
 
 
+class Electing(NamedTuple):
+    """What a quorum depends on, as one master knows it."""
+
+    formula: str
+    centres: int
+    """Number of data centres with a vote."""
+
+    @classmethod
+    def of(cls, member: Member) -> Electing:
+        return cls(member.core.settings.synchro_quorum, len({peer.dc for peer in member.core.peers}))
+
+
 class LimboSafety:
     """Decisions do not turn, and none is proposed without its reason."""
 
@@ -49,8 +61,8 @@ class LimboSafety:
             known = self.acted.setdefault(name, decided)
             assert known == decided, f"{member.name} acts on {decided}, and somebody acted on {known} before"
 
-    def turned(self, member: Member, members: Iterable[Member], before: str) -> None:
-        """A master took its turn, before which it knew a quorum: whoever has a decision first has proposed it."""
+    def turned(self, member: Member, members: Iterable[Member], before: Electing) -> None:
+        """A master took its turn, before which these settings counted: whoever has a decision first has proposed it."""
         if not self.is_used:
             return
         for decision in member.core.queue.decisions():
@@ -62,11 +74,15 @@ class LimboSafety:
                     self._check_quorum(decision, member, members, before)
 
     @staticmethod
-    def _check_quorum(decision: Decision, member: Member, members: Iterable[Member], before: str) -> None:
+    def _check_quorum(
+        decision: Decision, member: Member, members: Iterable[Member], before: Electing
+    ) -> None:
         had = {one.dc for one in members if has(one, decision) or had_for(member, one, decision)}
-        centres = len({peer.dc for peer in member.core.peers})
-        formulas = {before, member.core.settings.synchro_quorum}
-        quorum = min(quorum_of(formula, centres) for formula in formulas)
+        # Entries that change them may have been added in the same turn, before or after the proposal.
+        now = Electing.of(member)
+        quorum = min(
+            quorum_of(f, n) for f in (before.formula, now.formula) for n in (before.centres, now.centres)
+        )
         assert len(had) >= quorum, f"{member.name} commits what {had} have, and {quorum} must: {decision}"
 
     def check_the_end(self, peers: Sequence[Member]) -> None:

@@ -13,6 +13,7 @@ from quadlog.core.membership.electorate import FORCED
 from quadlog.core.messages import AgreementLimits, PostingPace
 from quadlog.core.model import Peer
 from tests.support.agreement.cluster import CrashError, Member
+from tests.support.agreement.limbo_safety import Electing
 from tests.support.agreement.safety import Safety
 from tests.support.agreement.witnesses import Homes
 
@@ -255,7 +256,7 @@ class World:
             if event.number >= 0 and left < 0:
                 raise CrashError
 
-        said, quorum = len(member.posts), member.core.settings.synchro_quorum
+        said, electing = len(member.posts), Electing.of(member)
         try:
             member.turn(event.at, fail=fail)
         except CrashError:
@@ -263,7 +264,7 @@ class World:
         for post in member.posts[said:]:
             self.safety.posted(member, post)
         self.safety.kept(member)
-        self.safety.limbo.turned(member, self.members.values(), quorum)
+        self.safety.limbo.turned(member, self.members.values(), electing)
 
     def _restart(self, member: Member, event: Event) -> None:
         self.restart(member, event.at)
