@@ -50,10 +50,15 @@ class Topics:
         return self._name("checkpoint")
 
     @property
+    def audit(self) -> str:
+        """Violations that `quadlog audit run` has found; only it makes this topic, in one data centre."""
+        return self._name("audit")
+
+    @property
     def followed(self) -> tuple[str, ...]:
         """Topics whose offsets matter after a restart, or to another data centre."""
         return self.payloads, self.rounds, self.agreed, self.effects
 
     def all(self) -> tuple[str, ...]:
-        """Return the names of all topics."""
+        """Return the names of all topics that masters make."""
         return *self.followed, self.status, self.checkpoint

@@ -25,6 +25,7 @@ IDS: Final = {
     41: "post",
     42: "effect-2",
     43: "undecided",
+    44: "violation",
 }
 """File name by schema id (Confluent wire format).  Two ids of one record are two versions of it.
 

@@ -124,6 +124,10 @@ _CHECKPOINT: Final = (
 )
 
 
+AUDIT: Final = _ORDERED
+"""Rules of the topic for violations, which masters neither make nor check."""
+
+
 def rules_of(topics: Topics) -> dict[str, tuple[Rule, ...]]:
     """Return the rules of each topic of a data centre."""
     return {

@@ -25,6 +25,7 @@ from quadlog.codec.posts import (
     encode_rewind,
     encode_seed,
     encode_undecided,
+    encode_violation,
 )
 from quadlog.codec.transactions import encode_entry, encode_payload
 from quadlog.codec.wire import is_ours
@@ -51,6 +52,7 @@ __all__ = [
     "encode_rewind",
     "encode_seed",
     "encode_undecided",
+    "encode_violation",
     "is_last_chunk",
     "is_ours",
     "joined_chunks",

@@ -16,6 +16,7 @@ from quadlog.codec.posts import (
     rewind_of,
     seed_of,
     undecided_of,
+    violation_of,
 )
 from quadlog.codec.transactions import entry_of, payload_of
 from quadlog.codec.wire import (
@@ -32,6 +33,7 @@ from quadlog.codec.wire import (
     REWIND,
     SEED,
     UNDECIDED,
+    VIOLATION,
     read,
 )
 from quadlog.core.model import Payload, Post
@@ -46,6 +48,7 @@ from quadlog.core.records import (
     Rewind,
     Seed,
     Undecided,
+    Violation,
 )
 from quadlog.errors import ForeignRecord
 
@@ -65,6 +68,7 @@ Said = (
     | Seed
     | Checkpoint
     | Undecided
+    | Violation
 )
 """Any value that a record can hold; payloads, entries and effects may be a single chunk."""
 _DECODERS: Final[dict[int, Callable[[dict[str, Any]], Said]]] = {
@@ -75,6 +79,7 @@ _DECODERS: Final[dict[int, Callable[[dict[str, Any]], Said]]] = {
     EFFECT_2: effect_of,
     FENCE: fence_of,
     UNDECIDED: undecided_of,
+    VIOLATION: violation_of,
     HEARTBEAT: heartbeat_of,
     HANDOVER: handover_of,
     SEED: seed_of,

@@ -1,4 +1,4 @@
-"""Encoding of posts, cuts, fences, handovers, rewinds, seeds, checkpoints and heartbeats: one record each."""
+"""Encoding of posts, cuts, fences, handovers, rewinds, seeds, checkpoints, heartbeats, violations: one record each."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from quadlog.codec.wire import (
     REWIND,
     SEED,
     UNDECIDED,
+    VIOLATION,
     write,
 )
 from quadlog.core.model import (
@@ -44,6 +45,8 @@ from quadlog.core.records import (
     Seed,
     Term,
     Undecided,
+    Violation,
+    ViolationKind,
     WorkerState,
 )
 
@@ -161,6 +164,17 @@ def encode_undecided(undecided: Undecided) -> bytes:
 def undecided_of(record: dict[str, Any]) -> Undecided:
     """Return that record from a decoded one."""
     return Undecided(**record)
+
+
+def encode_violation(violation: Violation) -> bytes:
+    """Encode a violation."""
+    return write(VIOLATION, asdict(violation) | {"kind": violation.kind.value})
+
+
+def violation_of(record: dict[str, Any]) -> Violation:
+    """Return the violation in a decoded record."""
+    record["kind"] = ViolationKind(record["kind"])
+    return Violation(**record)
 
 
 def encode_fence(fence: Fence) -> bytes:

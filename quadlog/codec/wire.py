@@ -20,7 +20,7 @@ from quadlog.errors import ForeignRecord
 _NEWEST: Final = {name: schema_id for schema_id, name in sorted(schemas.IDS.items())}
 PAYLOAD, POST, ENTRY, EFFECT = (_NEWEST[name] for name in ("payload", "post", "entry", "effect"))
 FENCE, HEARTBEAT, HANDOVER, SEED = (_NEWEST[name] for name in ("fence", "heartbeat", "handover", "seed"))
-EFFECT_2, UNDECIDED = _NEWEST["effect-2"], _NEWEST["undecided"]
+EFFECT_2, UNDECIDED, VIOLATION = (_NEWEST[name] for name in ("effect-2", "undecided", "violation"))
 CUT, REWIND, CHECKPOINT = (_NEWEST[name] for name in ("cut", "rewind", "checkpoint"))
 _MAGIC: Final = [b"\0" + schema_id.to_bytes(4, "big") for schema_id in range(max(schemas.IDS) + 1)]
 _HEADER: Final = 5

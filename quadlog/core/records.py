@@ -332,3 +332,40 @@ class Heartbeat:
     """Its stores that were found damaged and set aside, and why; empty: there are none."""
     fork: int | None = None
     """Index of the last effect that its state shares with the log, if it keeps the branch of a side that gave way."""
+
+
+class ViolationKind(StrEnum):
+    """What an audit finds."""
+
+    FOREIGN_RECORD = "FOREIGN_RECORD"
+    """No record of quadlog's."""
+    FORGED_ENTRY = "FORGED_ENTRY"
+    """An entry whose digest or chain hash is not that of its content."""
+    TWO_ENTRIES = "TWO_ENTRIES"
+    """A view that has two entries at one index."""
+    MISSING_ENTRY = "MISSING_ENTRY"
+    """A topic that continues behind an index without its entry."""
+    FORGED_EFFECT = "FORGED_EFFECT"
+    """An effect whose signature, number of quads or chain hash is not that of its content."""
+    TWO_EFFECTS = "TWO_EFFECTS"
+    """An attempt that has two effects for one entry."""
+    MISSING_EFFECT = "MISSING_EFFECT"
+    """A topic that continues behind an index without its effect."""
+    WITHOUT_ENTRY = "WITHOUT_ENTRY"
+    """An effect of an entry that no data centre has."""
+    WRONG_STATE = "WRONG_STATE"
+    """A worker whose signature is that of no effect of the entry that it applied last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """A record that contradicts others, or itself."""
+
+    kind: ViolationKind
+    dc: str
+    topic: str
+    offset: int
+    """Of the record; with topic and kind it identifies the violation."""
+    index: int
+    """Of the entry that it concerns; 0: not known."""
+    explanation: str

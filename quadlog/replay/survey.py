@@ -189,11 +189,8 @@ class Surveyor:
 
     def _in_kafka(self, topic: Topic, start: int, end: int, *, headers: bool) -> DataFrame:
         tasks = max(self.tasks, -(-(end - start) // TASK))
-        credentials = credentials_for(topic.kafka)
-        properties = {} if credentials is None else credentials.java()
         options = {
-            "kafka.bootstrap.servers": topic.kafka,
-            **{f"kafka.{name}": text for name, text in properties.items()},
+            **kafka_options(topic.kafka),
             "assign": json.dumps({topic.name: [0]}),
             "startingOffsets": json.dumps({topic.name: {"0": start}}),
             "endingOffsets": json.dumps({topic.name: {"0": end}}),
@@ -208,6 +205,16 @@ class Surveyor:
             "kafka.max.poll.records": str(FETCH // 16),
         }
         return self._spark.read.format("kafka").options(**options).load()
+
+
+def kafka_options(kafka: str) -> dict[str, str]:
+    """Return Spark's options for a Kafka: its address, and how to log in."""
+    credentials = credentials_for(kafka)
+    properties = {} if credentials is None else credentials.java()
+    return {
+        "kafka.bootstrap.servers": kafka,
+        **{f"kafka.{name}": text for name, text in properties.items()},
+    }
 
 
 def decoded(subject: str, names: frozenset[str], value: Column | None = None) -> Column:

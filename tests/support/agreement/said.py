@@ -42,6 +42,8 @@ from quadlog.core.records import (
     Seed,
     Term,
     Undecided,
+    Violation,
+    ViolationKind,
     WorkerState,
 )
 
@@ -204,13 +206,23 @@ heartbeats = st.builds(
 cuts = st.builds(Cut, epoch=longs, lineage=hashes, index=longs, chain=hashes)
 rewinds = st.builds(Rewind, epoch=longs, index=longs, term=hashes, attempt=longs, cut=longs)
 undecided = st.builds(Undecided, index=longs, id=ids, entry_chain=hashes, term=hashes, attempt=longs)
+violations = st.builds(
+    Violation,
+    kind=st.sampled_from(ViolationKind),
+    dc=names,
+    topic=names,
+    offset=longs,
+    index=longs,
+    explanation=names,
+)
 anything: st.SearchStrategy[Said] = st.one_of(
     *(payloads, entries, effects, posts, fences, handovers, heartbeats, seeds, cuts, rewinds, checkpoints),
     undecided,
+    violations,
 )
 
 
-def encode(said: Said) -> list[bytes]:  # noqa: C901, PLR0911  one for each
+def encode(said: Said) -> list[bytes]:  # noqa: C901, PLR0911, PLR0912  one for each
     """The records of anything that can be said."""
     match said:
         case Payload():
@@ -231,6 +243,8 @@ def encode(said: Said) -> list[bytes]:  # noqa: C901, PLR0911  one for each
             return [codec.encode_seed(said)]
         case Cut():
             return [codec.encode_cut(said)]
+        case Violation():
+            return [codec.encode_violation(said)]
         case Rewind():
             return [codec.encode_rewind(said)]
         case Checkpoint():
