@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import consumers.audit
 from consumers.audit import PATIENCE_MS, Auditor
 from quadlog import codec
 from quadlog.codec.envelope import EPOCH
@@ -15,6 +16,7 @@ from quadlog.core.effects.signature import after, as_bytes
 from quadlog.core.model import (
     GENESIS,
     LogPosition,
+    Transaction,
     TransactionKind,
     chain_hash,
     effects_chain,
@@ -149,8 +151,19 @@ def test_decisions_and_synchronous_transactions_have_digests_of_their_own(reader
         chain=chain_hash(first.chain, transaction, 2),
     )
     assert not reader.says("dc1", first, decision)
-    forged = replace(decision, id=bytes(16))
-    assert {one.kind for one in reader.says("dc2", first, forged)} == {ViolationKind.FORGED_ENTRY}
+    other = replace(transaction, id=bytes(16))
+    forged = replace(decision, id=other.id, chain=chain_hash(first.chain, other, 2))
+    found = reader.says("dc2", first, forged)
+    assert [one.explanation for one in found if one.kind is ViolationKind.FORGED_ENTRY] == [
+        "it is not the decision that its digest states"
+    ]
+
+
+def test_a_move_of_the_duty_has_its_options_in_its_body(reader: Reader) -> None:
+    plain, options = entry(None), {"dc": "dc2"}
+    move = replace(plain, kind=TransactionKind.EVALUATOR, options=options)
+    transaction = Transaction(id=move.id, digest=move.digest, kind=move.kind, options=options)
+    assert not reader.says("dc1", replace(move, chain=chain_hash(GENESIS, transaction, move.timestamp)))
 
 
 def test_a_missing_entry_and_one_that_comes_later(reader: Reader) -> None:
@@ -167,7 +180,7 @@ def test_a_missing_entry_and_one_that_comes_later(reader: Reader) -> None:
 def test_both_sides_of_a_split_are_in_order(reader: Reader) -> None:
     log = log_of(2)
     mine = log_of(3, log[1], text="mine", view=VIEW)
-    theirs = log_of(2, log[1], text="theirs", view=OTHER_VIEW, epoch=2)
+    theirs = log_of(5, log[1], text="theirs", view=OTHER_VIEW, epoch=2)
     effects = effects_of(log)
     my_effects, their_effects = (
         effects_of(mine, effects[-1]),
@@ -233,6 +246,52 @@ def test_a_rewind_behind_the_newest_effect(reader: Reader) -> None:
     assert kinds(found) == [(ViolationKind.MISSING_EFFECT, "dc1", 4)]
 
 
+def test_after_a_rewind_that_names_too_much_the_next_effect_counts(reader: Reader) -> None:
+    log = log_of(5)
+    effects = effects_of(log, term=OTHER_TERM)
+    rewind = Rewind(epoch=2, index=4, term=OTHER_TERM, attempt=1, cut=2)
+    assert not reader.says("dc1", *log, FENCE, *effects_of(log[:2]))
+    assert reader.says("dc1", rewind, epoch=2)
+    assert not reader.says("dc1", effects[4], epoch=2)
+    assert not reader.says("dc1", beat(effects[4]))
+    assert not reader.overdue()
+
+
+def branches() -> tuple[list[LoggedEntry], list[Effect], list[LoggedEntry], list[Effect], Rewind]:
+    """Entries and effects of a side that gives way behind 2, those of the other side, and the rewind."""
+    log = log_of(2)
+    mine, theirs = log_of(3, log[1], text="mine"), log_of(4, log[1], text="theirs", view=OTHER_VIEW, epoch=2)
+    effects = effects_of([*log, *mine])
+    rewind = Rewind(epoch=2, index=2, term=OTHER_TERM, attempt=1, cut=2)
+    return [*log, *mine], effects, theirs, effects_of(theirs, effects[1], term=OTHER_TERM), rewind
+
+
+def test_an_effect_behind_a_rewind_continues_the_state_there(reader: Reader) -> None:
+    log, effects, theirs, _, rewind = branches()
+    assert not reader.says("dc1", *log, FENCE, *effects)
+    assert not reader.says("dc2", *log[:2], *theirs)
+    assert not reader.says("dc1", rewind, effect(theirs[0], effects[4], term=OTHER_TERM), epoch=2)
+    assert kinds(reader.overdue()) == [(ViolationKind.MISSING_EFFECT, "dc1", 3)]
+
+
+def test_behind_a_gap_nothing_of_a_branch_is_continued(reader: Reader) -> None:
+    log, effects, theirs, their_effects, rewind = branches()
+    assert not reader.says("dc1", *log, FENCE, *effects)
+    assert not reader.says("dc2", *log[:2], *theirs)
+    assert not reader.says("dc1", rewind, their_effects[1], epoch=2)
+    assert kinds(reader.overdue()) == [(ViolationKind.MISSING_EFFECT, "dc1", 3)]
+    assert not reader.says("dc1", *their_effects[2:], epoch=2)
+    assert not reader.overdue()
+
+
+def test_the_effect_of_a_forged_entry_has_none(reader: Reader) -> None:
+    log = log_of(2)
+    forged = replace(log[1], body=b"DROP ALL")
+    assert kinds(reader.says("dc1", log[0], forged)) == [(ViolationKind.FORGED_ENTRY, "dc1", 2)]
+    assert not reader.says("dc1", FENCE, *effects_of(log))
+    assert kinds(reader.overdue()) == [(ViolationKind.WITHOUT_ENTRY, "dc1", 2)]
+
+
 def test_a_worker_with_another_signature(reader: Reader) -> None:
     log = log_of(2)
     effects = effects_of(log)
@@ -277,6 +336,39 @@ def test_a_wrong_signature_is_reported_while_further_heartbeats_come(reader: Rea
     wrong = beat(effects[1], signature=hash_of(b"wrong"))
     assert not reader.says("dc1", *[wrong] * 8)
     assert kinds(reader.auditor.on_time(reader.now)) == [(ViolationKind.WRONG_STATE, "dc1", 2)]
+
+
+def test_a_worker_that_is_wrong_again_is_reported_again(reader: Reader) -> None:
+    log = log_of(2)
+    effects = effects_of(log)
+    assert not reader.says("dc1", *log, FENCE, *effects)
+    for _ in range(2):
+        assert not reader.says("dc1", beat(effects[1], signature=hash_of(b"wrong")))
+        assert not reader.auditor.on_time(reader.now), "it may be explained yet"
+        assert kinds(reader.overdue()) == [(ViolationKind.WRONG_STATE, "dc1", 2)]
+        assert not reader.says("dc1", beat(effects[1]))
+
+
+def test_what_is_older_than_all_that_is_remembered_is_not_compared(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumers.audit, "WINDOW", 3)
+    log = log_of(9)
+    effects = effects_of(log)
+    assert not reader.says("dc1", *log, FENCE, *effects)
+    assert not reader.says("dc1", beat(effects[3], signature=hash_of(b"wrong")))
+    assert not reader.overdue()
+    assert not reader.says("dc1", beat(effects[7], signature=hash_of(b"wrong")))
+    assert kinds(reader.overdue()) == [(ViolationKind.WRONG_STATE, "dc1", 8)]
+
+
+def test_before_the_first_entry_the_seed_is_the_state(reader: Reader) -> None:
+    seed = Seed(signature=hash_of(b"seed"), quads=7, digest=bytes(32), at=0, by="m1", sources=("a.nq",))
+    start = replace(effects_of(log_of(1))[0], index=0, entry_chain=GENESIS)
+    assert not reader.says("dc1", seed, beat(start, signature=seed.signature))
+    assert not reader.overdue()
+    assert not reader.says("dc1", beat(start, signature=hash_of(b"wrong")))
+    assert kinds(reader.overdue()) == [(ViolationKind.WRONG_STATE, "dc1", 0)]
 
 
 def test_a_seed_is_a_beginning(reader: Reader) -> None:
@@ -330,10 +422,12 @@ def test_another_reader_continues_with_its_state(reader: Reader) -> None:
     assert not reader.says("dc1", *log[:2], FENCE, *effects[:3])
     reader.auditor = pickle.loads(pickle.dumps(reader.auditor))  # noqa: S301 - our own
     assert not reader.says("dc1", log[2], effects[3], beat(effects[3]), beat(effects[3], signature=bytes(32)))
+    assert not reader.says("dc2", *log[:2], log_of(6)[5])
     reader.now = -1e9
     reader.auditor.resume(reader.now)
     assert not reader.auditor.on_time(reader.now)
     assert kinds(reader.overdue()) == [
+        (ViolationKind.MISSING_ENTRY, "dc2", 3),
         (ViolationKind.WITHOUT_ENTRY, "dc1", 4),
         (ViolationKind.WRONG_STATE, "dc1", 4),
     ]
