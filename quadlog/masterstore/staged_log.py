@@ -141,6 +141,26 @@ class StagedLog:
         self._reading.ids.update((entry.id, entry.index) for entry in entries)
         self._reading.marks += marks_of(read)
 
+    def truncate(self, index: int) -> None:
+        """Delete the entries after an index, which the other side has given up; branches returned before are invalid.
+
+        Args:
+            index: index of the last entry to keep; not before the fork.
+
+        """
+        batch = WriteBatch(raw_mode=True)
+        log, ids, bodies = (self._handles[name] for name in FAMILIES)
+        for point, pair in logged_from(self.families["beside"], index + 1):
+            batch.delete(INDEX.pack(point.index), log)
+            batch.delete(pair.id, ids)
+            batch.delete(b"".join(pair.key), bodies)
+        self._write(batch)
+        kept = BranchCache()
+        kept.ids = {name: at for name, at in self._reading.ids.items() if at <= index}
+        kept.marks = [one for one in self._reading.marks if one[0].index <= index]
+        self._reading.is_live = False
+        self._reading = kept
+
     def branch(self) -> StagedBranch | None:
         """Return the branch as far as it was read; None if none is being read."""
         value: bytes | None = self.families["meta"].get(b"branch")

@@ -246,6 +246,32 @@ def test_what_one_cannot_hear(cluster: Cluster) -> None:
     assert end.amiss == Amiss()
 
 
+def test_the_others_part_and_come_together_while_one_is_away(cluster: Cluster) -> None:
+    """The topic that it reads when it comes back has a cut behind the fork: one of the others gave way there."""
+
+    def apart(*sides: tuple[str, ...]) -> None:
+        wanted = {tuple(f"{dc}-m1" for dc in side) for side in sides}
+        until(lambda: {members for _, members in views(cluster)} == wanted, 2 * LAG_S + 5)
+        since = time.monotonic()
+        until(lambda: all(appends.told(number, since) >= 3 for number in range(3)), 20)
+
+    with appending(cluster) as appends:
+        cluster.cut("dc1", "dc3")
+        cluster.cut("dc2", "dc3")
+        apart(("dc1", "dc2"), ("dc3",))
+        cluster.cut("dc1", "dc2")
+        apart(("dc1",), ("dc2",), ("dc3",))
+        cluster.heal("dc1", "dc2")
+        apart(("dc1", "dc2"), ("dc3",))
+        assert cluster.status()["split"]["rejoined"]["gave_way"] > 0, "dc1's topic goes back"
+        cluster.heal("dc1", "dc3")  # by way of dc1 it hears both, and reads there
+        end = ending(cluster, appends, time.monotonic())
+    cluster.heal()
+    assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
+    assert end.seconds < AGAIN_S
+    assert end.amiss == Amiss()
+
+
 @pytest.mark.parametrize("seconds", [6, pytest.param(60, marks=pytest.mark.soak)])
 def test_a_link_that_flaps(cluster: Cluster, seconds: int) -> None:
     """It is there for a second, and not for the next one, and so on."""

@@ -9,6 +9,7 @@ import pytest
 from rocksdict import AccessType, Options, Rdict
 
 from quadlog.core.model import GENESIS, START, TransactionKind
+from quadlog.core.synchronous import COMMIT_MODE, CommitMode, marked
 from quadlog.errors import StateError
 from quadlog.master.log.log_publisher import logged_entry
 from tests.support.masters.master_stores import entries_of, opened, payload_of
@@ -141,3 +142,38 @@ def test_a_directory_of_an_earlier_version_opens(tmp_path: Path) -> None:
         assert store.beside.branch() is None
         assert store.last_cut() is None
         Logs().saved(store)
+
+
+def test_what_the_other_side_gave_up_is_not_in_the_branch(tmp_path: Path, logs: Logs) -> None:
+    """Also after a restart; what was told of it before is no branch any more."""
+    last = logs.theirs[5]
+    synchronous = replace(
+        last.transaction, digest=marked(last.transaction.digest, {COMMIT_MODE: CommitMode.SYNC})
+    )
+    logs.theirs[5] = replace(last, transaction=synchronous)
+    logs.payloads[synchronous.key], logs.others = logs.theirs[5], entries_of(logs.theirs)
+    with opened(tmp_path) as store:
+        logs.saved(store)
+        logs.begin(store)
+        before = store.beside.branch()
+        assert before is not None
+        assert (before.last.index, len(before.marks(6))) == (6, 1)
+        store.beside.truncate(5)
+        assert (before.is_live, before.chain_at(5)) == (False, None)
+        kept = store.beside.branch()
+        assert kept is not None
+        assert (kept.marks(6), last.transaction.id in kept.ids(6)) == ([], False)
+    with opened(tmp_path) as store:
+        branch = store.beside.branch()
+        assert branch is not None
+        assert branch.last == logs.others[4].point
+        assert [branch.chain_at(index) for index in range(4, 8)] == [
+            *(entry.chain for entry in logs.others[3:5]), None, None,
+        ]  # fmt: skip
+        gone = [payload.transaction.id for payload in logs.theirs[5:]]
+        assert not [one for one in gone if one in branch.ids(7)]
+        store.beside.add(logs.said[2:])
+        again = store.beside.branch()
+        assert again is not None
+        assert again.last == logs.others[-1].point
+        assert [one for one in gone if one in again.ids(7)] == gone

@@ -3,8 +3,8 @@
 The other side's agreed topic is read from after the fork, the last entry that both logs have.  The fork moves
 forward as long as the entries read are in the own log, too: the topic may lag behind both logs.  Entries that
 were read are made durable at once (`quadlog.masterstore.staged_log`) and passed to the agreement, which reports
-the progress in every post.  If something does not fit (the topic contains a cut, the own log grew), joining
-starts again.
+the progress in every post.  A cut in the topic, where that side gave way itself, drops what was read after it.  If
+something does not fit (a cut before the fork, the own log grew), joining starts again.
 """
 
 from __future__ import annotations
@@ -180,12 +180,30 @@ class Joining:
         self._next += 1
         said = self._consumer.on_record(record)
         if isinstance(said, Cut):
-            self._stop()  # that side gave way itself: the fork must be found again
+            self._go_back(said)
         elif said is not None and not self._is_apart and self._has(said):
             self._shared = LogPosition(said.index, said.chain)
         elif said is not None:
             self._is_apart = True
             self._read.append(said)
+
+    def _go_back(self, cut: Cut) -> None:
+        """Drop what was read after the entry of a cut: that side gave way itself there.
+
+        Before the fork, or at an entry of another log, the fork must be found again.
+        """
+        branch = self._beside.branch()
+        assert branch is not None
+        fork = self._shared or branch.fork
+        chains = {entry.index: entry.chain for entry in self._read} | {fork.index: fork.chain}
+        if cut.index < fork.index or (chains.get(cut.index) or branch.chain_at(cut.index)) != cut.chain:
+            self._stop()
+            return
+        self._read = [entry for entry in self._read if entry.index <= cut.index]
+        self._is_apart = cut.index > fork.index
+        if branch.last.index > cut.index:
+            self._beside.truncate(cut.index)
+            self._tell()
 
     def _has(self, entry: LoggedEntry) -> bool:
         own = self._beside.entry(entry.index)

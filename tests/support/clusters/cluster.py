@@ -68,9 +68,9 @@ class Cluster:
         """As `quadlog lab cut`, without a Python to be started for it; the command itself: `test_links.py`."""
         self._links({"do": "cut", "link": [one, other], "one_way": one_way})
 
-    def heal(self) -> None:
-        """As `quadlog lab heal`."""
-        self._links({"do": "heal"})
+    def heal(self, *link: str) -> None:
+        """As `quadlog lab heal`: all links, or that between two data centres."""
+        self._links({"do": "heal", **({"link": [*link]} if link else {})})
 
     def slow(self, one: str, other: str, *, latency_ms: float, rate_mbit: float) -> None:
         """As `quadlog lab link`."""

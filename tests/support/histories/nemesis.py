@@ -109,7 +109,7 @@ class Nemesis:
         self.counts[kind] += 1
         self.stop.wait(lasts_s)
         for link in links:
-            self.cluster._links({"do": "heal", "link": list(link)})
+            self.cluster.heal(*link)
         self._note(f"heal {links}")
 
     def _set_quorum(self, value: str, master: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -29,8 +30,14 @@ FORK = LogPosition(3, OWN[2].chain)
 class Branch:
     """What was read, as the agreement sees it."""
 
-    def __init__(self, fork: LogPosition, own: LogPosition, last: LogPosition) -> None:
-        self.fork, self.own, self.last = fork, own, last
+    def __init__(self, fork: LogPosition, own: LogPosition, read: Sequence[LogPosition]) -> None:
+        self.fork, self.own, self.last = fork, own, read[-1] if read else fork
+        self._read = read
+
+    def chain_at(self, index: int) -> bytes | None:
+        if index <= self.fork.index:
+            return OWN[index - 1].chain
+        return next((one.chain for one in self._read if one.index == index), None)
 
 
 class Rig:
@@ -42,6 +49,7 @@ class Rig:
         self.told: list[LogPosition] = []
         self.began: list[tuple[LogPosition, bytes, LogPosition]] = []
         self.kept: list[int] = []
+        self.read: list[LogPosition] = []
         self.asked: list[tuple[str, int | None]] = []
         self.wanted: list[JoinedSide] = []
         self.joining = Joining(
@@ -66,14 +74,20 @@ class Rig:
 
     def begin(self, fork: LogPosition, view: bytes, own: LogPosition) -> None:
         self.began.append((fork, view, own))
-        self._last = fork
+        self.read = list[LogPosition]()
 
     def add(self, read: Sequence[LoggedEntry]) -> None:
-        self.kept += [entry.index for entry in read]
-        self._last = LogPosition(read[-1].index, read[-1].chain)
+        for entry in read:
+            last = self.branch().last
+            assert (entry.index, entry.previous) == (last.index + 1, last.chain)
+            self.kept.append(entry.index)
+            self.read.append(LogPosition(entry.index, entry.chain))
+
+    def truncate(self, index: int) -> None:
+        self.read = [point for point in self.read if point.index <= index]
 
     def branch(self) -> Branch:
-        return Branch(self.began[-1][0], self.began[-1][2], self._last)
+        return Branch(self.began[-1][0], self.began[-1][2], [*self.read])
 
     def found(self, fork: LogPosition = FORK, offset: int = 3, cut: int = 1) -> None:
         self.joining.found(ForkFound(joined=self.wanted[-1], fork=fork, offset=offset, cut=cut))
@@ -173,15 +187,73 @@ def test_a_late_answer_for_another_question_is_passed_over() -> None:
     assert rig.began == []
 
 
-def test_where_their_topic_goes_back_it_is_read_anew() -> None:
+@pytest.mark.parametrize("behind", [2, 3, 4])
+@pytest.mark.parametrize("turn", [1, 2, 3, 100])
+def test_a_side_that_gave_way_behind_the_fork_is_read_without_another_search(behind: int, turn: int) -> None:
+    """A search would find the same fork, and the same cut, without end."""
+    after = entries(8, branch=b"after", behind=THEIRS[behind], epoch=5)
+    records = topic_of([*THEIRS, cut_behind(THEIRS[behind], 5), *after, cut_behind(after[0], 7), *after[1:]])
+    later = topic_of([cut_behind(after[0], 7), *entries(9, branch=b"later", behind=after[0], epoch=7)])
     rig = Rig()
     rig.joining.tick(0.0)
     rig.found()
-    again = topic_of([*THEIRS[:5], cut_behind(THEIRS[3], 5)])
-    rig.hear(*topic_of(THEIRS)[3:5], again[5])
+    for number in range(3, len(records), turn):
+        rig.hear(*records[number : number + turn])
+        rig.joining.tick(number + 1.0)
+    rig.hear(*(replace(record, offset=len(records) + at) for at, record in enumerate(later[1:])))
+    assert (len(rig.wanted), len(rig.asked)) == (1, 1)
+    theirs = [*THEIRS[3 : behind + 1], after[0], *entries(9, branch=b"later", behind=after[0], epoch=7)]
+    assert rig.read == [LogPosition(entry.index, entry.chain) for entry in theirs]
+    assert rig.told[-1] == rig.read[-1]
+    assert rig.joining.fork == FORK
+
+
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize("entry", [OWN[1], THEIRS[1], entries(4, branch=b"x")[3], entries(5, branch=b"x")[4]])
+def test_behind_a_cut_that_does_not_fit_the_fork_is_looked_for_again(
+    entry: LoggedEntry, stored: bool
+) -> None:
+    """Before the fork, or of a log that is not the one which was read."""
+    rig = Rig()
+    rig.joining.tick(0.0)
+    rig.found()
+    records = topic_of([*THEIRS[:6], cut_behind(entry, 5)])
+    if stored:
+        rig.hear(*records[3:6])
+    rig.hear(*records[6 if stored else 3 :])
     assert rig.asked[-1] == ("dc2", None)
     rig.joining.tick(1.0)
     assert len(rig.wanted) == 2
+
+
+def test_a_cut_is_told_although_nothing_follows_it() -> None:
+    rig = Rig()
+    rig.joining.tick(0.0)
+    rig.found()
+    records = topic_of([*THEIRS, cut_behind(THEIRS[3], 5)])
+    rig.hear(*records[3:6])
+    rig.hear(records[6])
+    assert [point.index for point in rig.told] == [3, 6, 4]
+
+
+def test_a_cut_at_the_fork_that_was_found_in_this_turn_is_no_reason_to_search() -> None:
+    rig = Rig()
+    rig.joining.tick(0.0)
+    rig.found()
+    more = entries(7, branch=b"more", behind=OWN[4], epoch=5)
+    rig.hear(*topic_of([*OWN[:5], cut_behind(OWN[4], 5), *more])[3:])
+    assert (rig.joining.fork, len(rig.wanted)) == (LogPosition(5, OWN[4].chain), 1)
+    assert rig.kept == [6, 7]
+
+
+def test_what_is_the_own_log_behind_a_cut_at_the_fork_moves_the_fork() -> None:
+    """They gave way to a side that has more of the own log."""
+    rig = Rig()
+    rig.joining.tick(0.0)
+    rig.found()
+    own = [replace(entry, epoch=5) for entry in OWN[3:5]]
+    rig.hear(*topic_of([*THEIRS, cut_behind(OWN[2], 5), *own])[3:])
+    assert (rig.joining.fork, rig.read, len(rig.wanted)) == (LogPosition(5, OWN[4].chain), [], 1)
 
 
 @pytest.mark.parametrize("turn", [1, 100])
