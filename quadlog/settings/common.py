@@ -8,8 +8,15 @@ from functools import cached_property
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotation
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from quadlog import failpoints
 from quadlog.core.cluster_settings import CLASSIC, parsed
@@ -65,14 +72,15 @@ def _rename_classic(values: dict[str, Any], path: Path | None) -> None:
             values[new] = values.pop(old)
 
 
-class NodeSettings(KafkaSecuritySettings, BaseSettings):
+class NodeSettings(KafkaSecuritySettings):
     """Settings that masters and workers have in common."""
 
-    model_config = SettingsConfigDict(
+    model_config = ConfigDict(
         alias_generator=kebab,
         populate_by_name=True,
         extra="forbid",
         frozen=True,
+        validate_default=True,
     )
 
     node_id: str
@@ -118,19 +126,6 @@ class NodeSettings(KafkaSecuritySettings, BaseSettings):
     def _is_a_failpoint(cls, text: str) -> str:
         failpoints.parse(text)
         return text
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Accept only what `load` passes in: it has already merged the environment over the file."""
-        del settings_cls, env_settings, dotenv_settings, file_secret_settings
-        return (init_settings,)
 
     @classmethod
     def load(cls, path: Path | None, environ: Mapping[str, str] | None = None) -> Self:
