@@ -208,19 +208,17 @@ def test_a_side_that_gave_way_behind_the_fork_is_read_without_another_search(beh
     assert rig.joining.fork == FORK
 
 
-@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize("stored", ["stored", "read in the same turn"])
 @pytest.mark.parametrize("entry", [OWN[1], THEIRS[1], entries(4, branch=b"x")[3], entries(5, branch=b"x")[4]])
-def test_behind_a_cut_that_does_not_fit_the_fork_is_looked_for_again(
-    entry: LoggedEntry, stored: bool
-) -> None:
+def test_behind_a_cut_that_does_not_fit_the_fork_is_looked_for_again(entry: LoggedEntry, stored: str) -> None:
     """Before the fork, or of a log that is not the one which was read."""
     rig = Rig()
     rig.joining.tick(0.0)
     rig.found()
     records = topic_of([*THEIRS[:6], cut_behind(entry, 5)])
-    if stored:
+    if stored == "stored":
         rig.hear(*records[3:6])
-    rig.hear(*records[6 if stored else 3 :])
+    rig.hear(*records[6 if stored == "stored" else 3 :])
     assert rig.asked[-1] == ("dc2", None)
     rig.joining.tick(1.0)
     assert len(rig.wanted) == 2
