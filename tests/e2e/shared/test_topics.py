@@ -288,7 +288,7 @@ def test_the_registry_of_every_master(cluster: Cluster) -> None:
                 f"quadlog.{name}"
                 for name in (
                     *("Payload", "Post", "Entry", "Cut", "Effect", "Fence", "Handover", "Rewind"),
-                    *("Heartbeat", "Seed", "Checkpoint", "Undecided"),
+                    *("Heartbeat", "Seed", "Checkpoint", "Undecided", "Violation"),
                 )
             }
             for subject in subjects:
