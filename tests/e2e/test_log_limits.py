@@ -130,8 +130,8 @@ def test_a_master_that_lost_its_disk_comes_back(tmp_path: Path, dc: str) -> None
         check_one_state(cluster)
 
 
-@pytest.mark.long("two runs of Spark")
-@pytest.mark.parametrize("further", [0, pytest.param(500, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("further", [0, 500])
 def test_what_goes_is_in_the_archive_before(tmp_path: Path, further: int) -> None:
     """A bundle of archive and topics is the whole log; where the archive cannot be written, nothing goes.
 

@@ -60,7 +60,7 @@ def start_at_once(lab: RunningLab, dc: str) -> None:
 @pytest.mark.parametrize(
     ("dc", "keeps_disk"),
     [
-        pytest.param("dc3", True, id="another, its master kept its disk"),
+        pytest.param("dc3", True, id="another, its master kept its disk", marks=pytest.mark.soak),
         pytest.param("dc1", False, id="the one that evaluates, and its master's disk"),
         pytest.param("dc3", False, id="another, and its master's disk", marks=pytest.mark.soak),
         pytest.param(
@@ -102,7 +102,7 @@ def test_a_data_centre_that_lost_its_kafka(cluster: Cluster, dc: str, keeps_disk
     assert f"master {master} is there" in said
 
 
-@pytest.mark.long("brokers of its own, five starts of masters")
+@pytest.mark.soak
 def test_two_masters_of_one_of_two_data_centres(tmp_path: Path) -> None:
     """One command for both; a peer that was down meanwhile hears of it, too.
 

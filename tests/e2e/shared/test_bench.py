@@ -80,6 +80,7 @@ def check_two_seconds(cluster: Cluster, figures: Path) -> None:
     assert [baseline["rate"] > 0 for baseline in told["baselines"]] == [True] * 6
 
 
+@pytest.mark.soak
 def test_a_pair_of_labs_is_compared(cluster: Cluster) -> None:
     """The same one twice: what is printed is near to one, and it is loaded in turns."""
     before = cluster.wait_until_equal()
