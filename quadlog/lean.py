@@ -35,7 +35,7 @@ def without(name: str) -> Generator[None]:
 def starting() -> Generator[None]:
     """Import the modules of a node in this context, without rich and pygments and without garbage collection.
 
-    These would take a quarter of the CPU time of the imports: structlog and httpx import all of rich and pygments if
+    These would take a fifth of the CPU time of the imports: structlog and httpx import all of rich and pygments if
     they find them, and imported modules are never garbage.
     """
     gc.disable()
