@@ -202,10 +202,9 @@ class Auditor:
         self._wrong: Final = set[str]()
         """Workers whose wrong state was reported, and not right since."""
 
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """Names of the topics that it reads."""
-        return tuple(self._hears)
+    def topics_of(self, dc: str) -> tuple[str, ...]:
+        """Return the names of the topics of a data centre that it reads."""
+        return tuple(topic for topic, (of, _) in self._hears.items() if of.name == dc)
 
     def on_record(self, record: Record, now: float) -> list[Violation]:
         """Return what a record contradicts.  `now`: steady milliseconds, at which it was read."""

@@ -16,6 +16,7 @@ import os
 import pickle
 import threading
 import time
+from collections import Counter
 from dataclasses import asdict, dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -125,8 +126,9 @@ class Audit:
         self._wanted, self._say = wanted, say
         self._states: Final = wanted.directory / "state"
         self._auditor = Auditor(wanted.repository, wanted.kafkas)
+        self._topics: Final = {dc: self._auditor.topics_of(dc) for dc in wanted.kafkas}
         for dc, kafka in wanted.kafkas.items():
-            own = [topic for topic in self._auditor.topics if topic.startswith(f"{wanted.repository}.{dc}.")]
+            own = self._topics[dc]
             if missing := set(own).difference(Admin(kafka).ids(own)):
                 raise SetupError(
                     f"the Kafka at {kafka} has no topic {min(missing)}: correct --repository, or the name {dc}"
@@ -207,10 +209,9 @@ class Audit:
 
     def _topics_of(self, spark: SparkSession, dc: str, kafka: str) -> DataFrame:
         """Return the stream of one data centre's topics."""
-        prefix = f"{self._wanted.repository}.{dc}."
         options = {
             **kafka_options(kafka),
-            "assign": json.dumps({topic: [0] for topic in self._auditor.topics if topic.startswith(prefix)}),
+            "assign": json.dumps({topic: [0] for topic in self._topics[dc]}),
             "startingOffsets": "earliest",
             "maxOffsetsPerTrigger": str(self._wanted.batch),
             # At the end of a topic a fetch waits for more records.
@@ -224,7 +225,7 @@ class Audit:
     def on_batch(self, batch: DataFrame, number: int) -> None:
         """Compare the records of a batch, write what was found, then the state behind it."""
         auditor, found = self._take_auditor(number - 1), list[Violation]()
-        counts = dict.fromkeys(self._wanted.kafkas, 0)
+        counts = Counter[str]()
         now = time.monotonic() * 1000
         # One task, and one job, for all topics: most batches have a second of heartbeats.
         for row in batch.coalesce(1).toLocalIterator():
@@ -236,9 +237,10 @@ class Audit:
                 bytes(row["value"] or b""),
                 [(str(one["key"]), bytes(one["value"] or b"")) for one in headers],
             )
-            counts[record.topic.split(".")[-2]] += 1
+            counts[record.topic] += 1
             found += auditor.on_record(record, now)
-        if max(counts.values()) < self._wanted.batch:  # it has all that there was
+        if all(sum(counts[topic] for topic in own) < self._wanted.batch for own in self._topics.values()):
+            # It has all that there was.
             found += auditor.on_time(now)
         self.records += sum(counts.values())
         self._keep(batch.sparkSession, found, number, name=str(number))
