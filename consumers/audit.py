@@ -131,6 +131,10 @@ class _DataCentre:
         self.effects = EffectsConsumer(index=0, signature=EMPTY, term=GENESIS, attempt=0)
         self.states.put(0, (GENESIS, 0, EMPTY))
 
+    def expect(self, what: str, index: int, violation: Violation, now: float) -> None:
+        """Note that a topic lacks an index, which a later record may bring."""
+        self.gaps.setdefault((what, index), _Waiting(violation, now))
+
     def begin_anew(self, what: str) -> None:
         """Continue a topic behind a gap, with the record that comes next."""
         if what == "agreed":
@@ -287,7 +291,7 @@ class Auditor:
             if entry.index > last:
                 why = f"after {last} comes {entry.index}, which does not follow it"
                 violation = _violation(ViolationKind.MISSING_ENTRY, dc, record, last + 1, why)
-                self._expect(dc, "agreed", last + 1, violation, now)
+                dc.expect("agreed", last + 1, violation, now)
         dc.close_gaps("agreed", dc.entries.last.index)
         found = [
             _violation(ViolationKind.FORGED_ENTRY, dc, record, entry.index, why) for why in _forged(entry)
@@ -302,11 +306,6 @@ class Auditor:
         if not found:
             self._agreed.note(point, None)
         return found
-
-    @staticmethod
-    def _expect(dc: _DataCentre, what: str, expected: int, violation: Violation, now: float) -> None:
-        """Note that a topic lacks an index: a later record may bring it."""
-        dc.gaps.setdefault((what, expected), _Waiting(violation, now))
 
     # --- effects ----------------------------------------------------------------------------------
 
@@ -370,7 +369,7 @@ class Auditor:
         ):
             text = f"after {expected - 1} comes {effect.index}, which does not follow it"
             violation = _violation(ViolationKind.MISSING_EFFECT, dc, record, expected, text)
-            self._expect(dc, "effects", expected, violation, now)
+            dc.expect("effects", expected, violation, now)
         found = [_violation(ViolationKind.FORGED_EFFECT, dc, record, effect.index, one) for one in why]
         digest = _digest(effect)
         if self._effects.note((effect.entry_chain, effect.term, effect.attempt), digest) != digest:

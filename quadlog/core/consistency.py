@@ -18,7 +18,7 @@ class Consistency(StrEnum):
     SESSION = "session"
     """All that this master has acknowledged."""
     LOCAL = "local"
-    """All that this master knows to be agreed."""
+    """All that this master knows to be agreed, up to the first undecided synchronous transaction."""
     STRICT = "strict"
     """All that any master had acknowledged before the read arrived."""
 

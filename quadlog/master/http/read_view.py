@@ -62,7 +62,7 @@ class NodeReadView:
 
     @property
     def agreed(self) -> int:
-        """Index of the last entry of the own log."""
+        """Index of the last entry of the own log that may be evaluated: none after an undecided synchronous one."""
         return self._node.due
 
     def chain_at(self, index: int) -> bytes | None:
