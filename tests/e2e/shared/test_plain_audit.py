@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.support.clusters.cluster import Cluster
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "plain_audit.py"
-FOUND_S = 30.0
+FOUND_S = 20.0
 
 
 @contextmanager
@@ -44,8 +44,10 @@ def running(
         return found
 
     with output.open("w") as out, subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT) as process:
-        yield lines
-        process.kill()
+        try:
+            yield lines
+        finally:
+            process.kill()
 
 
 def test_all_workers_are_right(cluster: Cluster, tmp_path: Path) -> None:
