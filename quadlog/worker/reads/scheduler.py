@@ -42,9 +42,11 @@ store.  It need not be made for the request, so that two workers can be asked fo
 class Scheduler:
     """Sends waiting questions to processes as these become free."""
 
-    def __init__(self, readers: ReadingProcessPool, feed: Feed, *, turn_s: float = TURN_S) -> None:
-        """`turn_s`: seconds that a question waits for a process."""
-        self._readers, self._feed, self.turn_s = readers, feed, turn_s
+    def __init__(
+        self, readers: ReadingProcessPool, feed: Feed, *, turn_s: float = TURN_S, start_s: float = START_S
+    ) -> None:
+        """`turn_s`: seconds that a question waits for a process, `start_s` while one is being started."""
+        self._readers, self._feed, self.turn_s, self._start_s = readers, feed, turn_s, start_s
         self._lanes: Final = readers.lanes
         readers.on_free = self._serve
 
@@ -146,7 +148,7 @@ class Scheduler:
         readers = self._readers
         for call in list(self._lanes):
             waits_for_start = readers.starting and not (call.is_long and readers.longs >= readers.most_long)
-            patience_s = START_S if waits_for_start else self.turn_s
+            patience_s = self._start_s if waits_for_start else self.turn_s
             if moment - call.asked_at <= patience_s * 1000:
                 continue
             self._lanes.remove(call)

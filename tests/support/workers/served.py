@@ -124,7 +124,8 @@ async def served(
     worker.log.agree(f"INSERT DATA {{ {data} }}")
     worker.catch_up()
     readers = ReadingProcessPool(worker.store, worker.feed, path / "copies", most=most, quick=quick)
-    scheduler = Scheduler(readers, worker.feed, turn_s=30)
+    # Where the processes of other tests hold the cores, a start may take longer than a client would wait.
+    scheduler = Scheduler(readers, worker.feed, turn_s=30, start_s=100)
     reads = Reads(scheduler, "w1")
     limits = worker.settings.model_copy(update=settings)
     beside = [asyncio.create_task(readers.run()), asyncio.create_task(reads.run())]
