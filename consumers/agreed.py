@@ -61,12 +61,18 @@ class AgreedConsumer:
             cut: epoch of the newest cut before that entry, or its own epoch: under each epoch, a cut is written first.
 
         """
-        self._last, self._cut = last, cut
+        self._last: LogPosition = last
+        self._cut: int = cut
         self.epoch = cut
         """The greatest epoch received."""
         self.void: Counter[str] = Counter()
         """Number of entries and cuts that did not count and were not received before, by reason."""
         self._chunks = codec.ChunkJoiner()
+
+    @property
+    def cut(self) -> int:
+        """Epoch of the newest cut received, or that with which it began."""
+        return self._cut
 
     @property
     def last(self) -> LogPosition:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from quadlog import __version__
-from quadlog.cli import audit, comparing, config, peers, ranges, running, wholes
+from quadlog.cli import audit, comparing, config, peers, ranges, running, split, wholes
 from quadlog.cli.kafka import app as kafka_app
 from quadlog.cli.lab import app as lab_app
 from quadlog.errors import QuadlogError
@@ -30,6 +30,7 @@ app.command("compact")(ranges.compact)
 app.command("verify")(comparing.verify)
 app.command("diff")(comparing.diff)
 app.add_typer(audit.app, name="audit")
+app.add_typer(split.app, name="split")
 app.add_typer(lab_app, name="lab")
 app.add_typer(kafka_app, name="kafka")
 

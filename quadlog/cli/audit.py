@@ -31,7 +31,8 @@ Kafkas = Annotated[
 ]
 
 
-def _kafkas(given: list[str]) -> dict[str, str]:
+def kafkas_of(given: list[str]) -> dict[str, str]:
+    """Return bootstrap servers by data centre; UserError if an option is no `DC=SERVERS`, or contradicts another."""
     found = dict[str, str]()
     for one in given:
         dc, is_pair, servers = one.partition("=")
@@ -69,7 +70,7 @@ def run(
     log_in_by_environment()
     wanted = AuditOptions(
         directory=directory,
-        kafkas=_kafkas(kafka),
+        kafkas=kafkas_of(kafka),
         repository=repository,
         batch=batch,
         once=once,
@@ -92,7 +93,7 @@ def report(
     from quadlog.topics import Topics  # noqa: PLC0415
 
     log_in_by_environment()
-    dc, servers = next(iter(_kafkas(kafka).items()))
+    dc, servers = next(iter(kafkas_of(kafka).items()))
     found = violations_in(servers, Topics(repository, dc).audit)
     lines = [json.dumps(asdict(one)) for one in found] if as_json else lines_of(found)
     for line in lines:

@@ -75,6 +75,16 @@ class _Stretch:
         return spans
 
 
+class Rewound(NamedTuple):
+    """Effects that a rewind has ended."""
+
+    after: int
+    """Index of the last effect that stays."""
+    last: int
+    """Index of the last one of them."""
+    stretches: Sequence[_Stretch]
+
+
 class Lineage:
     """Finds the effects of a topic that count, from an applied state on."""
 
@@ -106,6 +116,8 @@ class Lineage:
         """Number of records that were read one by one."""
         self.seed: Seed | None = None
         """Seed with which the log begins, if it was read."""
+        self.rewound: list[Rewound] = []
+        """Effects that rewinds have ended, in the order of these."""
 
     @property
     def index(self) -> int:
@@ -198,6 +210,9 @@ class Lineage:
         self._consumer.set_signature(self._signature_after(rewind.index))
 
     def _forget_behind(self, index: int) -> None:
+        ended = [replace(one) for one in self._stretches if one.last > index]
+        if ended:
+            self.rewound.append(Rewound(index, ended[-1].last, ended))
         while self._stretches and self._stretches[-1].first > index:
             self._stretches.pop()
         if self._stretches and self._stretches[-1].last > index:
@@ -227,7 +242,14 @@ class Lineage:
 
     def effect_at(self, index: int) -> Effect:
         """Return an effect that counts; if it is in pieces, its last piece."""
-        offset = self._stretch_of(index).behind(index) - 1
+        return self._effect_in(self._stretch_of(index), index)
+
+    def last_of(self, rewound: Rewound) -> Effect:
+        """Return the last effect that a rewind has ended."""
+        return self._effect_in(rewound.stretches[-1], rewound.last)
+
+    def _effect_in(self, stretch: _Stretch, index: int) -> Effect:
+        offset = stretch.behind(index) - 1
         for record in self._between(offset, offset + 1):
             said, _, _ = codec.decode_chunk(record.value)
             if isinstance(said, Effect) and said.index == index:
@@ -252,10 +274,13 @@ class Lineage:
             cut=consumer.cut,
         )
 
-    def spans(self, after: int, until: int) -> list[Span]:
-        """Return the records of the effects after one index and up to another, in the order of offsets."""
+    def spans(self, after: int, until: int, *, rewound: Rewound | None = None) -> list[Span]:
+        """Return the records of the effects after one index and up to another, in the order of offsets.
+
+        `rewound`: of effects that this rewind has ended; None: of effects that count.
+        """
         spans: list[Span] = []
-        for stretch in self._stretches:
+        for stretch in self._stretches if rewound is None else rewound.stretches:
             if stretch.last <= after or stretch.first > until:
                 continue
             if stretch.pieces:

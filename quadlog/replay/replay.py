@@ -56,19 +56,20 @@ FILE: Final = 200_000
 _LISTS: Final = ("deleted", "inserted", "filled", "dropped", "emptied")
 """Lists of an effect, in its order: first of quads, then of graphs, with removals first."""
 _BODY: Final = frozenset({"index", *_LISTS})
+_VERDICT: Final = frozenset({"index", "outcome", "reason"})
 _GRAPH: Final = empty_graph_line("")
 
 # Change of a line, either of a quad or of an empty graph.  A dropped graph had quads, so it had no line of an empty
 # graph.  Within one effect the greater value is the later change.
-_GONE, _NEVER, _THERE = range(3)
-_WORDS: Final = 4
-"""Greater than `_THERE`: index * 4 + change is a moment in the log."""
+GONE, NEVER, THERE = range(3)
+MOMENTS: Final = 4
+"""Greater than `THERE`: index * 4 + change is a moment in the log."""
 _WORD_OF: Final = {
-    "deleted": _GONE,
-    "inserted": _THERE,
-    "filled": _GONE,
-    "dropped": _NEVER,
-    "emptied": _THERE,
+    "deleted": GONE,
+    "inserted": THERE,
+    "filled": GONE,
+    "dropped": NEVER,
+    "emptied": THERE,
 }
 
 
@@ -245,13 +246,7 @@ class Compaction:
 
     def _files(self, spans: Sequence[Span], making: Path) -> list[tuple[Path, LastWord]]:
         """Write the files of all words."""
-        alone, groups = (
-            [span for span in spans if span.group < 0],
-            [span for span in spans if span.group >= 0],
-        )
-        parts = [self._said(alone)] if alone else []
-        parts += [self._said_in_groups(groups)] if groups else []
-        said = reduce(DataFrame.union, parts)
+        said = self.changes(spans)
         records = sum(span.end - span.start for span in spans)
         tasks = max(self._surveyor.tasks, -(-records // FILE))
         self._spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
@@ -266,6 +261,30 @@ class Compaction:
             compression="gzip", lineSep="\n"
         ).text(str(written))
         return _named(written, making)
+
+    def changes(self, spans: Sequence[Span]) -> DataFrame:
+        """Return each line that these records change, with the moment: index * `MOMENTS` + change.
+
+        An empty graph is a line, too.
+        """
+        alone, groups = (
+            [span for span in spans if span.group < 0],
+            [span for span in spans if span.group >= 0],
+        )
+        parts = [self._said(alone)] if alone else []
+        parts += [self._said_in_groups(groups)] if groups else []
+        return reduce(DataFrame.union, parts)
+
+    def outcomes(self, spans: Sequence[Span]) -> DataFrame:
+        """Return index, outcome and reason of the effects in these records; a row for each chunk."""
+        return (
+            self._live(spans).select(decoded("quadlog.Effect", _VERDICT).alias("effect")).select("effect.*")
+        )
+
+    def size_of(self, spans: Sequence[Span]) -> int:
+        """Return the number of bytes of these records' values."""
+        row = self._live(spans).select(f.sum(f.length("value")).alias("size")).first() if spans else None
+        return 0 if row is None else row["size"] or 0
 
     def _said(self, spans: Sequence[Span]) -> DataFrame:
         """Return each changed line with the moment of its change."""
@@ -284,7 +303,7 @@ class Compaction:
         line = f.when(f.col("pos") < f.col(f"end_{quads}"), f.col("col")).otherwise(
             f.concat(f.lit(_GRAPH), "col")
         )
-        moment = (f.col("index") * _WORDS + word).alias("moment")
+        moment = (f.col("index") * MOMENTS + word).alias("moment")
         return each.filter("col is not null").select(line.alias("line"), moment)
 
     def _said_in_groups(self, spans: Sequence[Span]) -> DataFrame:
@@ -294,7 +313,7 @@ class Compaction:
         chunks = self._live(spans).groupBy("group").agg(f.collect_list("value").alias("values"))
         index = decoded("quadlog.Effect", _BODY, f.expr("values[0]"))["index"]
         each = chunks.select(index.alias("index"), f.explode(joined("values")).alias("said"))
-        return each.select("said.line", (f.col("index") * _WORDS + f.col("said.word")).alias("moment"))
+        return each.select("said.line", (f.col("index") * MOMENTS + f.col("said.word")).alias("moment"))
 
     def _live(self, spans: Sequence[Span]) -> DataFrame:
         """Return the records of these spans."""
@@ -324,8 +343,8 @@ def _hearing_on(applied: Applied, place: InAgreed) -> Applied:
 
 def _word() -> Column:
     """Return the net word of the first and the last change of a line; null if no file needs the line."""
-    was, last = f.col("first") % _WORDS == _GONE, f.col("last") % _WORDS
-    is_there, is_graph = last == _THERE, f.col("line").startswith(_GRAPH)
+    was, last = f.col("first") % MOMENTS == GONE, f.col("last") % MOMENTS
+    is_there, is_graph = last == THERE, f.col("line").startswith(_GRAPH)
     return (
         f.when(is_graph & is_there, f.when(~was, LastWord.EMPTIED.value))
         .when(is_graph, f.when(was, LastWord.FILLED.value).otherwise(LastWord.DROPPED.value))

@@ -57,6 +57,7 @@ _ARCHIVED: Final = (
     " index long, id string"
 )
 """The same, with the index and the id of the entry that the record belongs to."""
+_IDS: Final = frozenset({"index", "kind", "id", "epoch", "chunk", "chunks"})
 _ENTRY: Final = frozenset({"index", "kind", "previous", "chain", "epoch", "chunk", "chunks"})
 
 
@@ -83,7 +84,7 @@ class Surveyor:
     """Reads topics with one session of Spark."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
+        self.spark: Final = spark
         self.tasks: Final = 2 * spark.sparkContext.defaultParallelism
         """Minimum number of tasks: two for each core."""
 
@@ -126,6 +127,13 @@ class Surveyor:
             )
         ]
 
+    def ids(self, topic: Topic, start: int, end: int) -> DataFrame:
+        """Return index and id (hexadecimal) of all TX entries in the records between two offsets, also of void ones."""
+        heads = _heads(self.records(topic, start, end), decoded("quadlog.Entry", _IDS), where="chunk = 0")
+        return heads.filter(f.col("kind") == TransactionKind.TX.value).select(
+            "index", f.lower(f.hex("id")).alias("id")
+        )
+
     def _runs(self, heads: DataFrame, writer: Sequence[str], *, before: str, after: str) -> list[Row]:
         """Return one row for each `RUN` offsets that are a run, in order.
 
@@ -136,7 +144,7 @@ class Surveyor:
             after: column with the value that the next record continues, of 32 bytes.
 
         """
-        self._spark.conf.set("spark.sql.shuffle.partitions", str(self.tasks))
+        self.spark.conf.set("spark.sql.shuffle.partitions", str(self.tasks))
         numbers = [name for name in writer if name != "term"]
         place, at = f.expr(f"offset div {RUN}"), f.expr(f"offset % {RUN}")
         hashed = heads.select(
@@ -185,7 +193,7 @@ class Surveyor:
 
     def stretch(self, *paths: Path) -> DataFrame:
         """Return the records archived in these directories, with the columns `RECORD`, index and id."""
-        return self._spark.read.schema(_ARCHIVED).parquet(*map(str, paths))
+        return self.spark.read.schema(_ARCHIVED).parquet(*map(str, paths))
 
     def _in_kafka(self, topic: Topic, start: int, end: int, *, headers: bool) -> DataFrame:
         tasks = max(self.tasks, -(-(end - start) // TASK))
@@ -204,7 +212,7 @@ class Surveyor:
             # All records of a fetch: Spark fetches the rest again.
             "kafka.max.poll.records": str(FETCH // 16),
         }
-        return self._spark.read.format("kafka").options(**options).load()
+        return self.spark.read.format("kafka").options(**options).load()
 
 
 def kafka_options(kafka: str) -> dict[str, str]:
@@ -237,8 +245,10 @@ def decoded(subject: str, names: frozenset[str], value: Column | None = None) ->
     return found
 
 
-def _heads(records: DataFrame, said: Column, **more: Column) -> DataFrame:
-    """Return the fields of all complete records that could be decoded."""
+def _heads(
+    records: DataFrame, said: Column, *, where: str = "chunk = 0 and chunks = 1", **more: Column
+) -> DataFrame:
+    """Return the fields of all records that could be decoded, of complete ones unless `where` says otherwise."""
     return (
         # Spark does not move a filter below a column that is not deterministic.  Otherwise it would decode each record
         # once more for each condition of the filter.
@@ -249,7 +259,7 @@ def _heads(records: DataFrame, said: Column, **more: Column) -> DataFrame:
             f.monotonically_increasing_id().alias("row"),
         )
         .select("offset", *more, "said.*", "row")
-        .filter("row >= 0 and index is not null and chunk = 0 and chunks = 1 and epoch is not null")
+        .filter(f"row >= 0 and index is not null and epoch is not null and {where}")
     )
 
 

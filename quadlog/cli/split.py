@@ -1,0 +1,126 @@
+"""`quadlog split`: what a split did, or will do; it needs Kafka, but no masters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quadlog.cli.audit import kafkas_of
+from quadlog.cli.options import log_in_by_environment
+from quadlog.cli.ranges import (  # noqa: TC001 - typer reads the annotations
+    Memory,
+    PyFiles,
+    Repository,
+    Scratch,
+    Spark,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+app = typer.Typer(help="Say what a split did, or will do, to each update.")
+
+Kafkas = Annotated[
+    list[str],
+    typer.Option("--kafka", help="DC=SERVERS: a data centre and its bootstrap servers; all of them."),
+]
+Target = Annotated[Path, typer.Argument(help="Directory to make, with the report.")]
+Details = Annotated[
+    int, typer.Option(min=0, help="Updates of each class, and disputed quads, that are listed.")
+]
+Archive = Annotated[
+    Path | None, typer.Option(help="Directory of `quadlog archive`, for what the topics lack.")
+]
+
+
+@app.command("preview")
+def preview(
+    directory: Target,
+    *,
+    kafka: Kafkas,
+    repository: Repository = "main",
+    details: Details = 1_000,
+    archive: Archive = None,
+    spark: Spark = "local[2]",
+    memory: Memory = 512,
+    scratch: Scratch = None,
+    py_files: PyFiles = None,
+) -> None:
+    """Say what will become of each update of the sides that give way, while the split lasts."""
+    from quadlog.replay.spark import SparkSettings  # noqa: PLC0415
+
+    made = SparkSettings(master=spark, memory_mb=memory, scratch=scratch, py_files=tuple(py_files or ()))
+    _run(directory, kafka, is_over=False, repository=repository, details=details, archive=archive, spark=made)
+
+
+@app.command("report")
+def report(
+    directory: Target,
+    *,
+    kafka: Kafkas,
+    branch: Annotated[str | None, typer.Option(help="Name of a branch.  [default: the newest]")] = None,
+    repository: Repository = "main",
+    details: Details = 1_000,
+    archive: Archive = None,
+    spark: Spark = "local[2]",
+    memory: Memory = 512,
+    scratch: Scratch = None,
+    py_files: PyFiles = None,
+) -> None:
+    """Say what became of each update of a side that gave way, after the split."""
+    from quadlog.replay.spark import SparkSettings  # noqa: PLC0415
+
+    made = SparkSettings(master=spark, memory_mb=memory, scratch=scratch, py_files=tuple(py_files or ()))
+    _run(
+        directory,
+        kafka,
+        is_over=True,
+        branch=branch,
+        repository=repository,
+        details=details,
+        archive=archive,
+        spark=made,
+    )
+
+
+def _run(directory: Path, kafka: list[str], **more: Any) -> None:  # noqa: ANN401 - fields of the options
+    from quadlog.settings.worker import WorkerSettings  # noqa: PLC0415
+    from quadlog.splits.job import SplitOptions, run_split  # noqa: PLC0415
+    from quadlog.worker.evaluate.limits import EvaluationLimits  # noqa: PLC0415
+
+    log_in_by_environment()
+    defaults = {name: field.default for name, field in WorkerSettings.model_fields.items()}
+    wanted = SplitOptions(
+        kafkas=kafkas_of(kafka),
+        directory=directory,
+        limits=EvaluationLimits(
+            seconds=defaults["update_timeout"],
+            memory=defaults["update_memory"],
+            control_seconds=defaults["control_timeout"],
+        ),
+        **more,
+    )
+    for line in summary_of(run_split(wanted)):
+        typer.echo(line)
+    typer.echo(f"{directory / 'report.json'}")
+
+
+def summary_of(made: dict[str, Any]) -> Iterator[str]:
+    """Yield the sentences that an operator needs first."""
+    for one in made["unreachable"]:
+        yield f"{one['dc']} is not reached: {one['reason']}; not known: {one['unknown']}"
+    for one in made["behind"]:
+        yield f"{one['dc']} is only behind: it lacks {one['entries']} entries"
+    winner = made["sides"][0]
+    if not made["branches"]:
+        yield f"no side has entries that {', '.join(winner['dcs'])} does not have: nothing gives way"
+    yield from made["reasons"]
+    for branch in made["branches"]:
+        yield (
+            f"branch {branch['name']} of {', '.join(branch['dcs'])}: {branch['updates']} updates after"
+            f" {branch['fork']['index']}, {branch['disputed']} disputed quads"
+        )
+        yield "  " + (", ".join(f"{count} {name}" for name, count in branch["classes"].items()) or "none")
+    yield f"plan {made['plan']}"

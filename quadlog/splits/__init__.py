@@ -1,0 +1,1 @@
+"""What a split did, or will do: reports, previews and their plan."""

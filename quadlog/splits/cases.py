@@ -1,0 +1,159 @@
+"""What a report is about: the log that stays, and the branches beside it, now or when a split ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from consumers.recovery import common
+from quadlog.core.model import LogPosition
+from quadlog.errors import UserError
+from quadlog.splits.sides import Behind, Side, sides_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from consumers.recovery import Branch, Path
+    from quadlog.splits.topics import DataCentreTopics
+
+NAME: Final = 12
+"""Hexadecimal digits of the lineage in a branch's name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseBranch:
+    """Entries that the winner's log does not have."""
+
+    name: str
+    side: Side
+    topics: DataCentreTopics
+    """Of the data centre whose topics it is read from."""
+    path: Path
+    """From the beginning of the topic to its last entry."""
+    fork: LogPosition
+
+    @property
+    def entries(self) -> int:
+        """Their number."""
+        return self.path.last.index - self.fork.index
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """The winner and all branches, in the order in which they are considered."""
+
+    winner: Side
+    topics: DataCentreTopics
+    """Of the data centre whose topics the winner's log is read from."""
+    path: Path
+    """Up to the winner's last entry."""
+    branches: Sequence[CaseBranch]
+    behind: Sequence[Behind] = field(default_factory=list[Behind])
+    is_over: bool
+
+
+def name_of(topics: DataCentreTopics, path: Path, fork: LogPosition) -> str:
+    """Return the name of a branch: its fork, and the view in which it ended."""
+    lineage = topics.head_of(path, path.last.index).lineage
+    return f"{fork.index}-{lineage.hex()[:NAME]}"
+
+
+def case_of_now(dcs: Mapping[str, DataCentreTopics]) -> Case:
+    """Return the split of now; without branches if there is none.
+
+    Raises:
+        UserError: the topics do not go back to where they part.
+
+    """
+    posts = {dc: topics.posts() for dc, topics in dcs.items()}
+    lasts = {dc: topics.path.last for dc, topics in dcs.items()}
+    sides, behind = sides_of(lasts, posts, lambda dc, position: dcs[dc].has(position))
+    winner = sides[0]
+    own = dcs[winner.dcs[0]]
+    branches = list[CaseBranch]()
+    for side in sides[1:]:
+        topics = dcs[side.dcs[0]]
+        fork = _fork(own, own.path, topics, topics.path)
+        branches.append(
+            CaseBranch(
+                name=name_of(topics, topics.path, fork),
+                side=side,
+                topics=topics,
+                path=topics.path,
+                fork=fork,
+            )
+        )
+    return Case(winner=winner, topics=own, path=own.path, branches=branches, behind=behind, is_over=False)
+
+
+def ended_branches(dcs: Mapping[str, DataCentreTopics]) -> Iterator[tuple[str, DataCentreTopics, Branch]]:
+    """Yield name, topics and branch of what cuts have ended in each data centre, in the order of the cuts."""
+    found = [(branch.epoch, dc, branch) for dc, topics in dcs.items() for branch in topics.reader.branches]
+    for _, dc, branch in sorted(found, key=lambda one: one[:2]):
+        yield name_of(dcs[dc], branch.path, branch.fork), dcs[dc], branch
+
+
+def case_that_is_over(dcs: Mapping[str, DataCentreTopics], name: str | None) -> Case:
+    """Return a split that is over: the one with the named branch, or the newest one.
+
+    Raises:
+        UserError: there is no such branch; or no data centre that is reached has kept the log.
+
+    """
+    ended = [*ended_branches(dcs)]
+    if not ended:
+        raise UserError("no split that is over has left a branch in these topics")
+    wanted = ended[-1][0] if name is None else name
+    those = [one for one in ended if one[0] == wanted]
+    if not those:
+        names = ", ".join(dict.fromkeys(one[0] for one in ended))
+        raise UserError(f"there is no branch {wanted}; there are {names}")
+    _, topics, branch = max(those, key=lambda one: (one[2].path.last.index, one[1].dc))
+    gave_way = {one[1].dc for one in those}
+    since = topics.head_of(branch.path, branch.path.last.index).created
+    loser = Side(dcs=sorted(gave_way), last=branch.path.last)
+    for dc in loser.dcs:
+        loser.posts += dcs[dc].posts(since=since, before=branch.epoch)
+    kept = [
+        other
+        for dc, other in sorted(dcs.items())
+        if dc not in gave_way and other.path.newest_before(branch.epoch) >= branch.fork.index
+    ]
+    if not kept:
+        raise UserError(
+            f"the log that stayed when {wanted} ended is at none of these data centres: name all with --kafka"
+        )
+    own = max(kept, key=lambda other: other.path.newest_before(branch.epoch))
+    index = own.path.newest_before(branch.epoch)
+    chain = own.path.before.chain if index == own.path.before.index else own.chain_of(own.path, index)
+    winner = Side(dcs=[other.dc for other in kept], last=LogPosition(index, chain))
+    for other in kept:
+        winner.posts += other.posts(since=since, before=branch.epoch)
+    path = own.path.until(winner.last)
+    return Case(
+        winner=winner,
+        topics=own,
+        path=path,
+        branches=[
+            CaseBranch(
+                name=wanted,
+                side=loser,
+                topics=topics,
+                path=branch.path,
+                fork=_fork(own, path, topics, branch.path),
+            )
+        ],
+        is_over=True,
+    )
+
+
+def _fork(own: DataCentreTopics, path: Path, topics: DataCentreTopics, other: Path) -> LogPosition:
+    def chain_of(which: Path, index: int) -> bytes:
+        return (own if which is path else topics).chain_of(which, index)
+
+    fork = common(path, other, chain_of)
+    if fork is None:
+        raise UserError(
+            f"the topics of {own.dc} or {topics.dc} begin after the fork: give the archive with --archive"
+        )
+    return fork

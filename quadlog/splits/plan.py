@@ -1,0 +1,181 @@
+"""The plan of a split: what becomes of each update, in a canonical form whose hash stands for it.
+
+    {"branches":[...],"format":1,"repository":"main","winner":{...}}
+    {"class":"commutes","deleted":0,"id":"...","index":211,"inserted":1,"outcome":"APPLIED"}
+    {"ended":"CONFIG","id":"...","index":212}
+    {"base":true,"branch":true,"line":"<urn:a> <urn:b> <urn:c> .","result":true,"winner":false}
+
+docs/splits.md defines it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
+
+from quadlog.core.records import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from quadlog.core.model import LogPosition
+
+FORMAT: Final = 1
+
+
+class UpdateClass(StrEnum):
+    """What becomes of an update of a branch, behind the log of the winner."""
+
+    DUPLICATE = "duplicate"
+    """The winner has its id after the fork: it is not agreed again."""
+    WAITS = "waits"
+    """The log does not have it yet."""
+    UNFORESEEN = "unforeseen"
+    """Its evaluation needs another server."""
+    REJECTED = "rejected"
+    """Its evaluation or a control refuses it."""
+    EMPTY = "empty"
+    """It changes nothing, and changed something on the branch."""
+    OPPOSITE = "opposite"
+    """It changes a line to another state than the winner had changed it to after the fork."""
+    DIFFERS = "differs"
+    """It changes other lines than on the branch, or leaves some of them in another state."""
+    COMMUTES = "commutes"
+    """What it changed on the branch is so afterwards, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Lines that an update changes on the branch (there) and behind the log of the winner (here)."""
+
+    there: int = 0
+    here: int = 0
+    opposite: int = 0
+    """Changed here to another state than the winner's, who had changed them after the fork."""
+    extra: int = 0
+    """Changed here, and not there or to another state."""
+    unmet: int = 0
+    """Changed there, and in another state here after it."""
+
+
+def class_of(
+    outcome: Outcome | None,
+    compared: Comparison,
+    *,
+    is_duplicate: bool = False,
+    is_foreseen: bool = True,
+) -> UpdateClass:
+    """Return the class of an update: the first one that holds.
+
+    >>> str(class_of(Outcome.APPLIED, Comparison(there=2, here=1)))
+    'commutes'
+    >>> str(class_of(Outcome.APPLIED, Comparison(there=2)))
+    'empty'
+    >>> str(class_of(None, Comparison(there=2)))
+    'waits'
+
+    Args:
+        outcome: of its effect behind the log of the winner; None: there is none.
+        compared: the lines that it changes.
+        is_duplicate: whether the winner has its id.
+        is_foreseen: False if its effect cannot be known in advance.
+
+    """
+    holds = {
+        UpdateClass.DUPLICATE: is_duplicate,
+        UpdateClass.UNFORESEEN: not is_foreseen,
+        UpdateClass.WAITS: outcome is None,
+        UpdateClass.REJECTED: outcome is Outcome.REJECTED,
+        UpdateClass.EMPTY: compared.there and not compared.here,
+        UpdateClass.OPPOSITE: compared.opposite,
+        UpdateClass.DIFFERS: compared.extra or compared.unmet,
+        UpdateClass.COMMUTES: True,
+    }
+    return next(update_class for update_class, it_holds in holds.items() if it_holds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedBranch:
+    """A branch as the first line of a plan names it."""
+
+    fork: int
+    last: LogPosition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisputedQuad:
+    """A quad that the winner has changed, and that an update of the branch concerns, too."""
+
+    line: str
+    base: bool
+    winner: bool
+    branch: bool
+    result: bool
+
+
+class PlanHash:
+    """The hash of a plan whose lines come one by one, as there may be millions."""
+
+    def __init__(self, repository: str, winner: LogPosition, branches: Sequence[PlannedBranch]) -> None:
+        """Begin with the first line."""
+        self._hash = blake2b(digest_size=32)
+        self._add(
+            {
+                "format": FORMAT,
+                "repository": repository,
+                "winner": {"index": winner.index, "chain": winner.chain.hex()},
+                "branches": [
+                    {"fork": one.fork, "index": one.last.index, "chain": one.last.chain.hex()}
+                    for one in branches
+                ],
+            }
+        )
+
+    def add_update(
+        self,
+        index: int,
+        transaction_id: str,
+        update_class: UpdateClass,
+        outcome: Outcome | None,
+        *,
+        deleted: int,
+        inserted: int,
+    ) -> None:
+        """Add an update of a branch; the id is in hexadecimal."""
+        self._add(
+            {
+                "index": index,
+                "id": transaction_id,
+                "class": update_class.value,
+                "outcome": None if outcome is None else outcome.value,
+                "deleted": deleted,
+                "inserted": inserted,
+            }
+        )
+
+    def add_ended(self, index: int, transaction_id: str) -> None:
+        """Add a CONFIG entry, which ends with its branch."""
+        self._add({"ended": "CONFIG", "index": index, "id": transaction_id})
+
+    def add_disputed(self, quad: DisputedQuad) -> None:
+        """Add a disputed quad."""
+        self._add(
+            {
+                "line": quad.line,
+                "base": quad.base,
+                "winner": quad.winner,
+                "branch": quad.branch,
+                "result": quad.result,
+            }
+        )
+
+    def _add(self, line: dict[str, Any]) -> None:
+        text = json.dumps(line, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        self._hash.update(text.encode() + b"\n")
+
+    def hexdigest(self) -> str:
+        """Return the hash of what was added."""
+        return self._hash.hexdigest()

@@ -1,0 +1,208 @@
+"""The topics of one data centre, as a report reads them: its path, its effects, its posts and its heartbeats."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Final, Self
+
+from consumers.agreed import AgreedConsumer
+from consumers.recovery import PathReader
+from consumers.rounds import hear as hear_post
+from consumers.status import hear as hear_beat
+from quadlog import codec
+from quadlog.broker import last_records, offset_at, records_between
+from quadlog.core.model import Post
+from quadlog.core.records import Heartbeat, LoggedEntry
+from quadlog.errors import ForeignRecord, StateError
+from quadlog.quadstore.applied import Applied
+from quadlog.replay.compact import source
+from quadlog.replay.replay import Compaction
+from quadlog.topics import Topics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from consumers.recovery import Path as LogPath
+    from quadlog.core.model import LogPosition
+    from quadlog.replay.lineage import Lineage, Span
+    from quadlog.replay.replay import Phase
+    from quadlog.replay.survey import Surveyor
+
+POSTS: Final = 200
+"""Posts that are read to find the newest one of each master: each sends some every second."""
+BEATS: Final = 200
+"""Heartbeats that are read to find the newest one of each worker."""
+
+
+class DataCentreTopics:
+    """A context manager."""
+
+    def __init__(self, dc: str, kafka: str, repository: str, *, archive: Path | None = None) -> None:
+        """Start without reading anything.  `archive`: directory with records that the topics no longer have."""
+        self.dc, self.kafka = dc, kafka
+        self.topics: Final = Topics(repository, dc)
+        self._archive = archive
+        self._stack: Final = ExitStack()
+        self._entries: dict[tuple[int, int], LoggedEntry] = {}
+        """Heads of entries that were read one by one, by offset and index."""
+        self.reader = PathReader()
+        self._lineage: Lineage | None = None
+
+    def open(self, surveyor: Surveyor) -> None:
+        """Find the topics and their present ends.
+
+        Raises:
+            SetupError: a topic does not exist.
+            Unavailable: Kafka does not answer.
+
+        """
+        self._surveyor = surveyor
+        self.effects = self._stack.enter_context(
+            source(surveyor, self.kafka, self.topics.effects, self._archive)
+        )
+        self.agreed = self._stack.enter_context(
+            source(surveyor, self.kafka, self.topics.agreed, self._archive)
+        )  # after the effects, so that it has the entry of each effect
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close the connections to Kafka."""
+        self._stack.close()
+
+    # --- entries ----------------------------------------------------------------------------------------
+
+    def read_path(self) -> None:
+        """Read the agreed topic: a survey by Spark, and what is between its runs one by one."""
+        topic, at = self.agreed.topic, self.agreed.topic.beginning
+        for run in self._surveyor.entries(topic, at):
+            self._one_by_one(at, run.offset)
+            if not self.reader.on_run(run):
+                self._one_by_one(run.offset, run.end)
+            at = run.end
+        self._one_by_one(at, topic.end)
+
+    def _one_by_one(self, start: int, end: int) -> None:
+        if start >= end:
+            return
+        for record in self.agreed.between(start, end):
+            with suppress(ForeignRecord):  # written by another program
+                self.reader.on_record(record)
+
+    @property
+    def path(self) -> LogPath:
+        """The entries that count."""
+        return self.reader.path
+
+    def head_of(self, path: LogPath, index: int) -> LoggedEntry:
+        """Return an entry of a path of this topic; if it is in chunks, its body is that of the last one.
+
+        Raises:
+            StateError: the record is gone.
+
+        """
+        offset = path.offset_of(index)
+        known = self._entries.get((offset, index))
+        if known is not None:
+            return known
+        for record in self.agreed.between(offset, offset + 1):
+            said, _, _ = codec.decode_chunk(record.value)
+            if isinstance(said, LoggedEntry) and said.index == index:
+                self._entries[offset, index] = said
+                return said
+        raise StateError(
+            f"{self.topics.agreed} at {offset}: entry {index} is gone; are records being deleted?"
+        )
+
+    def chain_of(self, path: LogPath, index: int) -> bytes:
+        """Return the chain hash of an entry of a path of this topic."""
+        return path.last.chain if index == path.last.index else self.head_of(path, index).chain
+
+    def has(self, position: LogPosition) -> bool:
+        """Return whether an entry is on the path."""
+        path = self.path
+        if position.index == path.before.index:
+            return position.chain == path.before.chain
+        return position.index in path and self.chain_of(path, position.index) == position.chain
+
+    def entries(self, path: LogPath, after: LogPosition) -> Iterator[LoggedEntry]:
+        """Yield the entries of a path of this topic behind one of them, whole and in order."""
+        if path.last.index <= after.index:
+            return
+        first = path.stretch_of(after.index + 1)
+        start = self.agreed.topic.beginning if after == path.before else path.offset_of(after.index) + 1
+        consumer = AgreedConsumer(after, cut=first.cut)
+        for record in self.agreed.between(start, path.offset_of(path.last.index) + 1):
+            with suppress(ForeignRecord):
+                if isinstance(entry := consumer.on_record(record), LoggedEntry):
+                    yield entry
+
+    # --- effects ----------------------------------------------------------------------------------------
+
+    def compaction(self, phase: Phase) -> Compaction:
+        """Return the reader of its effects."""
+        return Compaction(self._surveyor.spark, self.effects, self.agreed, phase)
+
+    def lineage(self, phase: Phase) -> Lineage:
+        """Return which of its effects count; read once.
+
+        Raises:
+            StateError: the topic was shortened.
+
+        """
+        if self._lineage is None:
+            self._lineage = self.compaction(phase).follow(Applied())
+        return self._lineage
+
+    def effects_on(self, path: LogPath, after: int, phase: Phase) -> tuple[list[Span], int]:
+        """Return the records of the effects of a path's entries after an index, and the last index that has one.
+
+        They are those that count, or those that a rewind has ended.
+        """
+        lineage = self.lineage(phase)
+        last = min(lineage.index, path.last.index)
+        if last > after and lineage.effect_at(last).entry_chain == self.chain_of(path, last):
+            return lineage.spans(after, last), last
+        for rewound in reversed(lineage.rewound):
+            if rewound.last <= after or rewound.last > path.last.index:
+                continue
+            if lineage.last_of(rewound).entry_chain == self.chain_of(path, rewound.last):
+                return lineage.spans(after, rewound.last, rewound=rewound), rewound.last
+        return [], after
+
+    # --- posts and heartbeats ---------------------------------------------------------------------------
+
+    def posts(self, *, since: int | None = None, before: int | None = None) -> list[Post]:
+        """Return the newest post of each master.
+
+        Args:
+            since: milliseconds since 1970; of the posts that were written then and soon after; None: the newest ones.
+            before: epoch; of posts in earlier views only.
+
+        """
+        kafka, topic = self.kafka, self.topics.rounds
+        if since is None:
+            records = last_records(kafka, topic, count=POSTS)
+        else:
+            # Ranks do not change while nothing else does.
+            start = offset_at(kafka, topic, since)
+            records = records_between(kafka, topic, start, start + POSTS)
+        newest = dict[str, Post]()
+        for record in records:
+            with suppress(ForeignRecord):
+                post = hear_post(record)
+                if before is None or post.view.epoch < before:
+                    newest[post.node] = post
+        return [newest[node] for node in sorted(newest)]
+
+    def beats(self) -> list[Heartbeat]:
+        """Return the newest heartbeat of each worker."""
+        newest = dict[str, Heartbeat]()
+        for record in last_records(self.kafka, self.topics.status, count=BEATS):
+            with suppress(ForeignRecord):
+                if (beat := hear_beat(record)) is not None:
+                    newest[beat.worker] = beat
+        return [newest[name] for name in sorted(newest)]
