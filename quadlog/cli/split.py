@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +21,8 @@ from quadlog.cli.ranges import (  # noqa: TC001 - typer reads the annotations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from quadlog.splits.topics import SplitOptions
 
 app = typer.Typer(help="Say what a split did, or will do, to each update.")
 
@@ -85,14 +89,79 @@ def report(
     )
 
 
+@app.command("list")
+def list_branches(
+    *,
+    kafka: Kafkas,
+    repository: Repository = "main",
+    archive: Archive = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON for each branch.")] = False,
+    spark: Spark = "local[2]",
+    memory: Memory = 512,
+    scratch: Scratch = None,
+    py_files: PyFiles = None,
+) -> None:
+    """List the branches that splits have left in the topics, and those of now."""
+    from quadlog.replay.spark import SparkSettings  # noqa: PLC0415
+    from quadlog.splits.job import run_list  # noqa: PLC0415
+
+    made = SparkSettings(master=spark, memory_mb=memory, scratch=scratch, py_files=tuple(py_files or ()))
+    wanted = _options(Path(), kafka, is_over=True, repository=repository, archive=archive, spark=made)
+    for one in run_list(wanted):
+        typer.echo(json.dumps(one) if as_json else _line_of(one))
+
+
+def _line_of(branch: dict[str, Any]) -> str:
+    if branch["name"] is None:
+        return f"{branch['dc']} is not reached: {branch['reason']}"
+    first, last = (
+        datetime.fromtimestamp(branch[at] / 1000, UTC).isoformat(timespec="seconds")
+        for at in ("first_at", "last_at")
+    )
+    return (
+        f"{branch['name']}  {', '.join(branch['dcs'])}  {'over' if branch['is_over'] else 'now'}"
+        f"  {branch['entries']} entries after {branch['fork']}, {first} to {last}"
+    )
+
+
+@app.command("export")
+def export(
+    branch: Annotated[str, typer.Argument(help="Name of a branch, as `list` has it.")],
+    target: Annotated[Path, typer.Argument(help="File to make.")],
+    *,
+    kafka: Kafkas,
+    repository: Repository = "main",
+    archive: Archive = None,
+    spark: Spark = "local[2]",
+    memory: Memory = 512,
+    scratch: Scratch = None,
+    py_files: PyFiles = None,
+) -> None:
+    """Write the net change of a branch since its fork as an RDF Patch, which `/update` takes."""
+    from quadlog.replay.spark import SparkSettings  # noqa: PLC0415
+    from quadlog.splits.job import run_export  # noqa: PLC0415
+
+    made = SparkSettings(master=spark, memory_mb=memory, scratch=scratch, py_files=tuple(py_files or ()))
+    wanted = _options(Path(), kafka, is_over=True, repository=repository, archive=archive, spark=made)
+    typer.echo(f"{target}: {run_export(wanted, branch, target)} quads")
+
+
 def _run(directory: Path, kafka: list[str], **more: Any) -> None:  # noqa: ANN401 - fields of the options
+    from quadlog.splits.job import run_split  # noqa: PLC0415
+
+    for line in summary_of(run_split(_options(directory, kafka, **more))):
+        typer.echo(line)
+    typer.echo(f"{directory / 'report.json'}")
+
+
+def _options(directory: Path, kafka: list[str], **more: Any) -> SplitOptions:  # noqa: ANN401
     from quadlog.settings.worker import WorkerSettings  # noqa: PLC0415
-    from quadlog.splits.job import SplitOptions, run_split  # noqa: PLC0415
+    from quadlog.splits.topics import SplitOptions  # noqa: PLC0415
     from quadlog.worker.evaluate.limits import EvaluationLimits  # noqa: PLC0415
 
     log_in_by_environment()
     defaults = {name: field.default for name, field in WorkerSettings.model_fields.items()}
-    wanted = SplitOptions(
+    return SplitOptions(
         kafkas=kafkas_of(kafka),
         directory=directory,
         limits=EvaluationLimits(
@@ -102,9 +171,6 @@ def _run(directory: Path, kafka: list[str], **more: Any) -> None:  # noqa: ANN40
         ),
         **more,
     )
-    for line in summary_of(run_split(wanted)):
-        typer.echo(line)
-    typer.echo(f"{directory / 'report.json'}")
 
 
 def summary_of(made: dict[str, Any]) -> Iterator[str]:

@@ -248,7 +248,7 @@ class Compaction:
         """Write the files of all words."""
         said = self.changes(spans)
         records = sum(span.end - span.start for span in spans)
-        tasks = max(self._surveyor.tasks, -(-records // FILE))
+        tasks = self._surveyor.tasks_for(records, FILE)
         self._spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
         # A task has one open file for each word, so Spark need not sort the rows by word.
         self._spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(len(LastWord)))

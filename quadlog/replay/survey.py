@@ -38,6 +38,8 @@ RUN: Final = 1024
 """Records of a run.  A fence causes that many to be read one by one; each run is one row in memory."""
 TASK: Final = 100_000
 """Records that one task reads, in about a second."""
+SHORT: Final = 5_000
+"""Records below which another task, with a Kafka client of its own, takes longer than it saves."""
 FETCH: Final = 2 * 1024 * 1024
 """Bytes of one fetch of Kafka's client.  Spark requests the ends of the topic after each fetch: smaller fetches take
 longer, larger ones fill the heap of a small session."""
@@ -85,14 +87,22 @@ class Surveyor:
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark: Final = spark
-        self.tasks: Final = 2 * spark.sparkContext.defaultParallelism
-        """Minimum number of tasks: two for each core."""
+        self._cores: Final = spark.sparkContext.defaultParallelism
+
+    def tasks_for(self, records: int, most: int = TASK) -> int:
+        """Return the number of tasks for so many records: two for each core, fewer if there are few records.
+
+        `most`: records of one task, at most.
+        """
+        return max(min(2 * self._cores, -(-records // SHORT)), -(-records // most), 1)
 
     def effects(self, topic: Topic, start: int, *, knows_epochs: bool) -> list[Run]:
         """Return the runs of effects from an offset to the topic's end, in order.
 
         With `knows_epochs`, the epoch of each record is read from its headers; that takes as long as everything else.
         """
+        if topic.end - start < RUN:
+            return []
         records = self.records(topic, start, topic.end, headers=knows_epochs)
         epoch = _epoch() if knows_epochs else f.lit(1)
         heads = _heads(records, decoded("quadlog.Effect", _EFFECT), epoch=epoch)
@@ -106,11 +116,19 @@ class Surveyor:
                 before=_bytes(row, "signature_before"),
                 after=_bytes(row, "signature_after"),
             )
-            for row in self._runs(heads, writer, before="signature_before", after="signature_after")
+            for row in self._runs(
+                heads,
+                writer,
+                before="signature_before",
+                after="signature_after",
+                tasks=self.tasks_for(topic.end - start),
+            )
         ]
 
     def entries(self, topic: Topic, start: int) -> list[AgreedRun]:
         """Return the runs of entries that configure nothing, from an offset to the topic's end, in order."""
+        if topic.end - start < RUN:
+            return []
         heads = _heads(self.records(topic, start, topic.end), decoded("quadlog.Entry", _ENTRY))
         return [
             AgreedRun(
@@ -124,6 +142,7 @@ class Surveyor:
                 ("epoch",),
                 before="previous",
                 after="chain",
+                tasks=self.tasks_for(topic.end - start),
             )
         ]
 
@@ -134,7 +153,9 @@ class Surveyor:
             "index", f.lower(f.hex("id")).alias("id")
         )
 
-    def _runs(self, heads: DataFrame, writer: Sequence[str], *, before: str, after: str) -> list[Row]:
+    def _runs(
+        self, heads: DataFrame, writer: Sequence[str], *, before: str, after: str, tasks: int
+    ) -> list[Row]:
         """Return one row for each `RUN` offsets that are a run, in order.
 
         Args:
@@ -142,9 +163,10 @@ class Surveyor:
             writer: columns that identify the writer of a record.
             before: column with the value that a record continues, of 32 bytes.
             after: column with the value that the next record continues, of 32 bytes.
+            tasks: number of tasks.
 
         """
-        self.spark.conf.set("spark.sql.shuffle.partitions", str(self.tasks))
+        self.spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
         numbers = [name for name in writer if name != "term"]
         place, at = f.expr(f"offset div {RUN}"), f.expr(f"offset % {RUN}")
         hashed = heads.select(
@@ -196,13 +218,12 @@ class Surveyor:
         return self.spark.read.schema(_ARCHIVED).parquet(*map(str, paths))
 
     def _in_kafka(self, topic: Topic, start: int, end: int, *, headers: bool) -> DataFrame:
-        tasks = max(self.tasks, -(-(end - start) // TASK))
         options = {
             **kafka_options(topic.kafka),
             "assign": json.dumps({topic.name: [0]}),
             "startingOffsets": json.dumps({topic.name: {"0": start}}),
             "endingOffsets": json.dumps({topic.name: {"0": end}}),
-            "minPartitions": str(tasks),
+            "minPartitions": str(self.tasks_for(end - start)),
             "includeHeaders": str(headers).lower(),
             "kafka.max.partition.fetch.bytes": str(FETCH),
             "kafka.fetch.max.bytes": str(FETCH),

@@ -47,14 +47,20 @@ class Case:
     """Of the data centre whose topics the winner's log is read from."""
     path: Path
     """Up to the winner's last entry."""
-    branches: Sequence[CaseBranch]
+    sides: Sequence[CaseBranch]
+    """All other sides, also those without entries of their own."""
     behind: Sequence[Behind] = field(default_factory=list[Behind])
     is_over: bool
+
+    @property
+    def branches(self) -> list[CaseBranch]:
+        """The sides with entries of their own."""
+        return [side for side in self.sides if side.entries]
 
 
 def name_of(topics: DataCentreTopics, path: Path, fork: LogPosition) -> str:
     """Return the name of a branch: its fork, and the view in which it ended."""
-    lineage = topics.head_of(path, path.last.index).lineage
+    lineage = topics.head_of(path, path.last.index).lineage if path.last.index in path else bytes(32)
     return f"{fork.index}-{lineage.hex()[:NAME]}"
 
 
@@ -83,7 +89,7 @@ def case_of_now(dcs: Mapping[str, DataCentreTopics]) -> Case:
                 fork=fork,
             )
         )
-    return Case(winner=winner, topics=own, path=own.path, branches=branches, behind=behind, is_over=False)
+    return Case(winner=winner, topics=own, path=own.path, sides=branches, behind=behind, is_over=False)
 
 
 def ended_branches(dcs: Mapping[str, DataCentreTopics]) -> Iterator[tuple[str, DataCentreTopics, Branch]]:
@@ -134,7 +140,7 @@ def case_that_is_over(dcs: Mapping[str, DataCentreTopics], name: str | None) -> 
         winner=winner,
         topics=own,
         path=path,
-        branches=[
+        sides=[
             CaseBranch(
                 name=wanted,
                 side=loser,
@@ -157,3 +163,30 @@ def _fork(own: DataCentreTopics, path: Path, topics: DataCentreTopics, other: Pa
             f"the topics of {own.dc} or {topics.dc} begin after the fork: give the archive with --archive"
         )
     return fork
+
+
+def branches_in(dcs: Mapping[str, DataCentreTopics]) -> list[CaseBranch]:
+    """Return all branches, those that are over first; one that several data centres have is named once."""
+    found = dict[str, CaseBranch]()
+    for name, topics, branch in ended_branches(dcs):
+        known = found.get(name)
+        gave_way = sorted({topics.dc, *(() if known is None else known.side.dcs)})
+        if known is not None and known.path.last.index >= branch.path.last.index:
+            known.side.dcs[:] = gave_way
+            continue
+        side = Side(dcs=gave_way, last=branch.path.last)
+        found[name] = CaseBranch(name=name, side=side, topics=topics, path=branch.path, fork=branch.fork)
+    return [*found.values(), *case_of_now(dcs).branches]
+
+
+def named_branch(dcs: Mapping[str, DataCentreTopics], name: str) -> CaseBranch:
+    """Return the branch of this name, of now or over.
+
+    Raises:
+        UserError: there is none.
+
+    """
+    found = {branch.name: branch for branch in branches_in(dcs)}
+    if name not in found:
+        raise UserError(f"there is no branch {name}; there are {', '.join(found) or 'none'}")
+    return found[name]

@@ -138,6 +138,21 @@ def disputed_in(states: DataFrame, *, first: int) -> DataFrame:
     return found.select("line", "base", "winner", "branch", "result", "w_index", "n").orderBy("line")
 
 
+def net_change(changes: DataFrame) -> DataFrame:
+    """Return line and `there` of each quad that is changed in the end, removals first, from columns line and moment."""
+    ends = changes.groupBy("line").agg(f.min("moment").alias("begins"), f.max("moment").alias("ends"))
+    return (
+        ends.filter(~f.col("line").startswith(GRAPH))
+        .select(
+            "line",
+            _is_gone_by(f.col("begins") % MOMENTS).alias("before"),
+            _is_there(f.col("ends") % MOMENTS).alias("there"),
+        )
+        .filter("before != there")
+        .orderBy("there", "line")
+    )
+
+
 def _number(condition: Column) -> Column:
     return f.sum(f.when(condition, 1).otherwise(0))
 

@@ -1,579 +1,26 @@
-"""`quadlog split preview` and `report`: what becomes of each update of a branch, with Spark; nothing is changed.
-
-    1. paths      the agreed topics: sides, forks, branches (`topics.py`, `cases.py`)
-    2. state      of a preview: the winner's state, compacted by Spark, in a store (`replay/compact.py`)
-    3. evaluate   of a preview: the updates of the branch on that store, one after the other (`foresight.py`)
-    4. compare    what they change on the branch and here, line by line (`changes.py`)
-    5. plan       a class for each update, totals, and the plan hash (`plan.py`)
-
-This process holds a row for each thousand entries, and the listed details; everything else is in Spark or on disk, in
-`DIRECTORY/.work`, which is removed at the end.
-"""
+"""`quadlog split preview`, `report`, `list` and `export`: each is one session of Spark, and changes nothing."""
 
 from __future__ import annotations
 
 import json
-import re
 import shutil
-from collections import Counter
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
-from functools import reduce
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
-
-from quadlog.core.catchup import Rates
-from quadlog.core.cluster_settings import SETTING, VALUE
-from quadlog.core.effects import control
-from quadlog.core.membership.electorate import PEER
-from quadlog.core.model import TransactionKind
-from quadlog.core.records import Outcome
-from quadlog.core.sparql.operations import Load, Modify
-from quadlog.core.sparql.update import parse_update
-from quadlog.core.sparql.using import Using
+from quadlog.core.effects.patch import exact
 from quadlog.errors import SetupError, Unavailable, UserError
 from quadlog.progress import Phases
-from quadlog.quadstore.quadstore import QuadStore
-from quadlog.replay.replay import GONE, MOMENTS, NEVER, THERE, CompactedRange
-from quadlog.replay.spark import SparkSettings, session, shown, told
+from quadlog.replay.spark import session, shown, told
 from quadlog.replay.survey import Surveyor
-from quadlog.splits.cases import Case, CaseBranch, case_of_now, case_that_is_over
-from quadlog.splits.changes import GRAPH, by_update, compared, disputed_in, updates_of
-from quadlog.splits.foresight import Foresight
-from quadlog.splits.plan import (
-    FORMAT,
-    Comparison,
-    DisputedQuad,
-    PlanHash,
-    PlannedBranch,
-    UpdateClass,
-    class_of,
-)
-from quadlog.splits.sides import reasons_of
-from quadlog.splits.topics import DataCentreTopics
-from quadlog.worker.catchup.bundle_loader import load_bundle
+from quadlog.splits.cases import branches_in, case_of_now, named_branch
+from quadlog.splits.changes import net_change
+from quadlog.splits.report import Report
+from quadlog.splits.topics import WORK, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from pyspark.sql import Row, SparkSession
-
-    from consumers.recovery import Path as LogPath
-    from quadlog.core.model import LogPosition
-    from quadlog.core.records import Effect, LoggedEntry
-    from quadlog.replay.lineage import Span
-    from quadlog.replay.replay import Phase
-    from quadlog.worker.evaluate.limits import EvaluationLimits
-
-DETAILS: Final = 1_000
-"""Default of the maximum number of updates of each class, and of disputed quads, that a report lists."""
-WORK: Final = ".work"
-_CHANGES: Final = "line string, n long, change int"
-_UPDATES: Final = "n long, index long, id string, synchronous boolean, foreseen boolean"
-_VERDICTS: Final = "n long, became long, outcome string, reason string"
-_EXTERNAL: Final = re.compile(rb"(?i)\b(?:LOAD|SERVICE)\b")
-_COMPARED: Final = ("there", "here", "opposite", "extra", "unmet")
-_QUADS: Final = ("deleted", "inserted", "deleted_there", "inserted_there")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SplitOptions:
-    """Options of the commands."""
-
-    kafkas: Mapping[str, str]
-    """Bootstrap servers, by data centre."""
-    directory: Path
-    """For the report, and for what does not fit into memory; with a Spark cluster, on storage that its hosts share."""
-    repository: str = "main"
-    is_over: bool
-    """False: the split of now; True: one that is over."""
-    branch: str | None = None
-    """Of a split that is over; None: the newest one."""
-    details: int = DETAILS
-    archive: Path | None = None
-    limits: EvaluationLimits
-    spark: SparkSettings
-
-
-@dataclass(slots=True)
-class Counted:
-    """What was counted of one branch while its plan was made."""
-
-    updates: int = 0
-    decisions: int = 0
-    classes: Counter[str] = field(default_factory=Counter[str])
-    answers: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
-    shown: Counter[str] = field(default_factory=Counter[str])
-    transactions: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    ended: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    disputed: int = 0
-    disputed_quads: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-
-
-class Report:
-    """One report in the making."""
-
-    def __init__(self, wanted: SplitOptions, spark: SparkSession, phase: Phase) -> None:
-        """Start without reading anything."""
-        self._wanted, self._spark, self._phase = wanted, spark, phase
-        self._surveyor: Final = Surveyor(spark)
-        self._work: Final = wanted.directory / WORK
-        self._here = list[DataFrame]()
-        """Changes behind the log of the winner, of each branch considered."""
-
-    def make(self) -> dict[str, Any]:
-        """Return the report.
-
-        Raises:
-            UserError: there is no such branch, or the topics do not go back to the fork.
-            Unavailable: no data centre is reached, or effects are missing.
-            StateError: records are missing.
-
-        """
-        with ExitStack() as stack:
-            unreachable = list[dict[str, str]]()
-            dcs = {topics.dc: topics for topics in self._opened(stack, unreachable)}
-            with self._phase("paths"):
-                for topics in dcs.values():
-                    topics.read_path()
-                case = (
-                    case_that_is_over(dcs, self._wanted.branch) if self._wanted.is_over else case_of_now(dcs)
-                )
-            return self._report(case, unreachable, dcs)
-
-    def _opened(self, stack: ExitStack, unreachable: list[dict[str, str]]) -> Iterator[DataCentreTopics]:
-        reached = 0
-        for dc, kafka in self._wanted.kafkas.items():
-            topics = DataCentreTopics(dc, kafka, self._wanted.repository, archive=self._wanted.archive)
-            stack.enter_context(topics)
-            try:
-                topics.open(self._surveyor)
-            except Unavailable as error:
-                unreachable.append(
-                    {
-                        "dc": dc,
-                        "reason": str(error),
-                        "unknown": f"whether {dc} has entries of its own, and who wins over them",
-                    }
-                )
-                continue
-            reached += 1
-            yield topics
-        if not reached:
-            raise Unavailable("no data centre is reached: " + "; ".join(one["reason"] for one in unreachable))
-
-    def _report(
-        self, case: Case, unreachable: list[dict[str, str]], dcs: Mapping[str, DataCentreTopics]
-    ) -> dict[str, Any]:
-        plan = PlanHash(
-            self._wanted.repository,
-            case.winner.last,
-            [PlannedBranch(fork=one.fork.index, last=one.path.last) for one in case.branches],
-        )
-        branches, first = list[dict[str, Any]](), 1
-        foresight = None if case.is_over or not case.branches else self._foresight(case)
-        try:
-            for branch in case.branches:
-                counted = self._branch(case, branch, first, foresight, plan)
-                first += branch.entries
-                branches.append(_described(branch, counted))
-        finally:
-            if foresight is not None:
-                foresight.close()
-        return {
-            "format": FORMAT,
-            "kind": "report" if case.is_over else "preview",
-            "repository": self._wanted.repository,
-            "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "plan": plan.hexdigest(),
-            "strategy": _strategy_of(case),
-            "sides": _sides_of(case),
-            "reasons": reasons_of(case.winner, [one.side for one in case.branches]) if case.branches else [],
-            "behind": [asdict(one) for one in case.behind],
-            "unreachable": unreachable,
-            "branches": branches,
-            "workers": self._workers(case, dcs, branches),
-        }
-
-    # --- the winner's state -----------------------------------------------------------------------------
-
-    def _foresight(self, case: Case) -> Foresight:
-        """Return an evaluator with the winner's state.
-
-        Raises:
-            Unavailable: the effects of some entries are not there yet.
-
-        """
-        last = case.winner.last.index
-        store_path = self._work / "store"
-        if last:
-            _, evaluated = case.topics.effects_on(case.path, min(last - 1, last), self._phase)
-            if evaluated < last:
-                raise Unavailable(
-                    f"the effects topic of {case.topics.dc} does not have the effect of entry {last} yet: try again"
-                )
-            compaction = case.topics.compaction(self._phase)
-            if (lineage := case.topics.lineage(self._phase)).seed is not None:
-                raise SetupError(
-                    f"the log begins with a seed of {lineage.seed.quads} quads, which is not in the topics:"
-                    " a preview cannot know the state; make the report when the split is over"
-                )
-            draft = compaction.write(CompactedRange(until=last), self._work / "bundle")
-            draft.proven()
-        store = QuadStore.open(store_path)
-        if last:
-            load_bundle(store, self._work / "bundle")
-        return Foresight(store, self._work / "trial", self._wanted.limits)
-
-    # --- one branch -------------------------------------------------------------------------------------
-
-    def _branch(
-        self, case: Case, branch: CaseBranch, first: int, foresight: Foresight | None, plan: PlanHash
-    ) -> Counted:
-        """Add a branch to the plan.  The update at the fork + i has the number first + i - 1."""
-        counted = Counted()
-        work = self._work / f"branch-{first}"
-        work.mkdir(parents=True)
-        shift = first - 1 - branch.fork.index
-        self._list_updates(branch, shift, work, counted)
-        updates = self._spark.read.schema(_UPDATES).json(str(work / "updates"))
-        spans, _ = branch.topics.effects_on(branch.path, branch.fork.index, self._phase)
-        there = self._shifted(branch.topics, spans, shift)
-        duplicates = self._duplicates(case, branch, updates)
-        if foresight is None:
-            verdicts, here = self._became(case, updates, duplicates)
-        else:
-            with self._phase("evaluate"):
-                self._foresee(branch, shift, duplicates, foresight, work)
-            verdicts = self._spark.read.schema(_VERDICTS).json(str(work / "verdicts"))
-            here = self._spark.read.schema(_CHANGES).json(str(work / "changes"))
-        self._here.append(here)
-        own_spans, _ = case.topics.effects_on(case.path, branch.fork.index, self._phase)
-        winner = self._changes(case.topics, own_spans)
-        told_there = self._told(branch.topics, spans, shift)
-        with self._phase("compare"):
-            states_path = str(work / "states")
-            tasks = max(
-                self._surveyor.tasks, -(-sum(s.end - s.start for s in (*spans, *own_spans)) // 100_000)
-            )
-            self._spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
-            compared(winner, there, reduce(DataFrame.union, self._here), first=first).write.parquet(
-                states_path
-            )
-            states = self._spark.read.parquet(states_path)
-            rows = (
-                updates.join(told_there, "n", "left")
-                .join(verdicts, "n", "left")
-                .join(updates_of(states, first=first), "n", "left")
-                .orderBy("n")
-            )
-            for row in rows.toLocalIterator():
-                self._add_update(row, duplicates, counted, plan)
-            for one in counted.ended:
-                plan.add_ended(one["index"], one["id"])
-            for row in disputed_in(states, first=first).toLocalIterator():
-                self._add_disputed(row, shift, counted, plan)
-        return counted
-
-    def _list_updates(self, branch: CaseBranch, shift: int, work: Path, counted: Counted) -> None:
-        """Write which updates a branch has, and count its other entries."""
-        with (work / "updates").open("w") as out:
-            for entry in branch.topics.entries(branch.path, branch.fork):
-                if entry.kind is TransactionKind.TX:
-                    row = {
-                        "n": entry.index + shift,
-                        "index": entry.index,
-                        "id": entry.id.hex(),
-                        "synchronous": entry.is_synchronous,
-                        "foreseen": self._wanted.is_over or not _is_external(entry),
-                    }
-                    out.write(json.dumps(row) + "\n")
-                    counted.updates += 1
-                elif entry.kind is TransactionKind.CONFIG:
-                    what = _said_of(entry)
-                    counted.ended.append({"index": entry.index, "id": entry.id.hex(), "what": what})
-                else:
-                    counted.decisions += 1
-
-    def _duplicates(self, case: Case, branch: CaseBranch, updates: DataFrame) -> dict[str, int]:
-        """Return the index in the winner's path of each id that is there after the fork, too."""
-        path, after = case.path, branch.fork.index
-        if path.last.index <= after:
-            return {}
-        start = (
-            case.topics.agreed.topic.beginning if after == path.before.index else path.offset_of(after) + 1
-        )
-        found = self._surveyor.ids(case.topics.agreed.topic, start, path.offset_of(path.last.index) + 1)
-        rows = found.join(updates.select("id"), "id", "left_semi").collect()
-        return {row["id"]: row["index"] for row in rows if after < row["index"] <= path.last.index}
-
-    def _foresee(
-        self, branch: CaseBranch, shift: int, duplicates: Mapping[str, int], foresight: Foresight, work: Path
-    ) -> None:
-        """Write outcomes and changes of the updates that would be evaluated."""
-        numbers = list[int]()
-
-        def entries() -> Iterator[LoggedEntry]:
-            for entry in branch.topics.entries(branch.path, branch.fork):
-                is_known = entry.id.hex() in duplicates
-                if entry.kind is TransactionKind.TX and not is_known and not _is_external(entry):
-                    numbers.append(entry.index + shift)
-                    yield entry
-
-        with (work / "verdicts").open("w") as verdicts, (work / "changes").open("w") as changes:
-            for at, effect in enumerate(foresight.effects(entries())):
-                row = {"n": numbers[at], "outcome": effect.outcome.value, "reason": effect.reason}
-                verdicts.write(json.dumps(row) + "\n")
-                for line, change in _lines(effect):
-                    changes.write(json.dumps({"line": line, "n": numbers[at], "change": change}) + "\n")
-
-    def _became(
-        self, case: Case, updates: DataFrame, duplicates: Mapping[str, int]
-    ) -> tuple[DataFrame, DataFrame]:
-        """Return outcomes and changes of the updates in the log behind the winner's last entry."""
-        topics, path = case.topics, case.topics.path
-        last = case.winner.last.index
-        none = self._empty(_VERDICTS), self._empty(_CHANGES)
-        if path.last.index <= last:
-            return none
-        start = topics.agreed.topic.beginning if last == path.before.index else path.offset_of(last) + 1
-        found = self._surveyor.ids(topics.agreed.topic, start, path.offset_of(path.last.index) + 1)
-        known = f.col("id").isin(*duplicates)
-        became = (
-            found.filter(f.col("index") > last)
-            .join(updates.select("id", "n").filter(~known), "id")
-            .groupBy("n")
-            .agg(f.min("index").alias("became"))
-        ).persist()
-        spans, _ = topics.effects_on(path, last, self._phase)
-        if not spans:
-            return none
-        compaction = topics.compaction(self._phase)
-        outcomes = _whole(compaction.outcomes(spans)).withColumnRenamed("index", "became")
-        verdicts = became.join(outcomes, "became").select("n", "became", "outcome", "reason")
-        changes = by_update(compaction.changes(spans)).withColumnRenamed("n", "became")
-        here = changes.join(became, "became").select("line", "n", f.col("change").cast("int").alias("change"))
-        return verdicts, here
-
-    def _changes(self, topics: DataCentreTopics, spans: Sequence[Span]) -> DataFrame:
-        if not spans:
-            return self._empty("line string, moment long")
-        return topics.compaction(self._phase).changes(spans)
-
-    def _empty(self, columns: str) -> DataFrame:
-        """Return a table without rows; `columns`: names and types."""
-        pairs = (one.split() for one in columns.split(", "))
-        return self._spark.range(0).selectExpr(*(f"cast(null as {kind}) as {name}" for name, kind in pairs))
-
-    def _shifted(self, topics: DataCentreTopics, spans: Sequence[Span], shift: int) -> DataFrame:
-        """Return the changes of a branch by the numbers of its updates."""
-        changes = self._changes(topics, spans)
-        moved = changes.select("line", (f.col("moment") + shift * MOMENTS).alias("moment"))
-        return by_update(moved).select("line", "n", f.col("change").cast("int").alias("change"))
-
-    def _told(self, topics: DataCentreTopics, spans: Sequence[Span], shift: int) -> DataFrame:
-        """Return n, outcome and reason on the branch."""
-        if not spans:
-            return self._empty("n long, told string, reason_there string")
-        rows = _whole(topics.compaction(self._phase).outcomes(spans))
-        return rows.select(
-            (f.col("index") + shift).alias("n"),
-            f.col("outcome").alias("told"),
-            f.col("reason").alias("reason_there"),
-        )
-
-    def _add_update(self, row: Row, duplicates: Mapping[str, int], counted: Counted, plan: PlanHash) -> None:
-        """Classify an update, and add it to the plan and to the totals."""
-        is_duplicate = row["id"] in duplicates
-        outcome = Outcome(row["outcome"]) if row["outcome"] and not is_duplicate else None
-        update_class = class_of(
-            outcome,
-            Comparison(**{name: row[name] or 0 for name in _COMPARED}),
-            is_duplicate=is_duplicate,
-            is_foreseen=row["foreseen"],
-        )
-        quads = {name: row[name] or 0 for name in _QUADS}
-        plan.add_update(
-            row["index"],
-            row["id"],
-            update_class,
-            outcome,
-            deleted=quads["deleted"],
-            inserted=quads["inserted"],
-        )
-        answer = row["told"] or "UNKNOWN"
-        counted.classes[update_class] += 1
-        counted.answers.setdefault(answer, Counter())[update_class] += 1
-        if counted.shown[update_class] >= self._wanted.details:
-            return
-        counted.shown[update_class] += 1
-        counted.transactions.append(
-            {
-                "index": row["index"],
-                "id": row["id"],
-                "class": update_class.value,
-                "told": answer,
-                "reason_there": row["reason_there"],
-                "outcome": None if outcome is None else outcome.value,
-                "reason": row["reason"],
-                "became": duplicates.get(row["id"], row["became"]),
-                "synchronous": row["synchronous"],
-                **quads,
-            }
-        )
-
-    def _add_disputed(self, row: Row, shift: int, counted: Counted, plan: PlanHash) -> None:
-        states = {name: bool(row[name]) for name in ("base", "winner", "branch", "result")}
-        plan.add_disputed(DisputedQuad(line=row["line"], **states))
-        counted.disputed += 1
-        if counted.disputed <= self._wanted.details:
-            counted.disputed_quads.append(
-                {
-                    "line": row["line"],
-                    **states,
-                    "winner_index": row["w_index"],
-                    "branch_index": row["n"] - shift,
-                }
-            )
-
-    # --- cost -------------------------------------------------------------------------------------------
-
-    def _workers(
-        self, case: Case, dcs: Mapping[str, DataCentreTopics], branches: Sequence[Mapping[str, Any]]
-    ) -> list[dict[str, Any]]:
-        """Return what each worker of the data centres that give way has to do."""
-        found = list[dict[str, Any]]()
-        again = sum(one["updates"] - one["classes"].get(UpdateClass.DUPLICATE, 0) for one in branches)
-        for branch in case.branches:
-            own = case.winner.last.index - branch.fork.index
-            spans, _ = case.topics.effects_on(case.path, branch.fork.index, self._phase)
-            size = case.topics.compaction(self._phase).size_of(spans)
-            there, _ = branch.topics.effects_on(branch.path, branch.fork.index, self._phase)
-            size += branch.topics.compaction(self._phase).size_of(there)
-            for dc in branch.side.dcs:
-                for beat in dcs[dc].beats():
-                    applied = beat.applied.index
-                    back = max(0, min(applied, branch.path.last.index) - branch.fork.index)
-                    forward = own + again
-                    found.append(
-                        {
-                            "worker": beat.worker,
-                            "dc": dc,
-                            "applied": applied,
-                            "back": back,
-                            "forward": forward,
-                            "bytes": size,
-                            "seconds": round((back + forward) / Rates().incremental, 1),
-                        }
-                    )
-        return found
-
-
-def _lines(effect: Effect) -> Iterator[tuple[str, int]]:
-    """Yield the lines that an effect changes, as `Compaction.changes` names them."""
-    there = {**dict.fromkeys(effect.deleted, GONE), **dict.fromkeys(effect.inserted, THERE)}
-    yield from there.items()
-    graphs = {
-        **dict.fromkeys(effect.filled, GONE),
-        **dict.fromkeys(effect.dropped, NEVER),
-        **dict.fromkeys(effect.emptied, THERE),
-    }
-    for graph, change in graphs.items():
-        yield f"{GRAPH}{graph}", change
-
-
-def _whole(outcomes: DataFrame) -> DataFrame:
-    """Return one row for each effect: an effect in chunks has a row for each."""
-    return outcomes.groupBy("index").agg(
-        f.first("outcome").alias("outcome"), f.first("reason", ignorenulls=True).alias("reason")
-    )
-
-
-def _is_external(entry: LoggedEntry) -> bool:
-    """Return whether the evaluation of an update needs another server."""
-    if not _EXTERNAL.search(entry.body):
-        return False
-    try:
-        operations = parse_update(entry.body.decode(), tx_id=entry.id, using=Using.of(entry.options))
-    except (UserError, UnicodeDecodeError):
-        return False  # it is rejected, or no SPARQL
-    return any(
-        isinstance(one, Load) or (isinstance(one, Modify) and one.where.services) for one in operations
-    )
-
-
-def _said_of(entry: LoggedEntry) -> str:
-    """Return what a CONFIG entry changes."""
-    options = entry.options
-    if (name := options.get(SETTING)) is not None:
-        return f"setting {name} = {options.get(VALUE, '')}"
-    if (name := options.get(control.NAME)) is not None:
-        return f"control {name} {'set' if options.get(control.IS) else 'deleted'}"
-    if (name := options.get(PEER)) is not None:
-        return f"peer {name}"
-    return "configuration"
-
-
-def _strategy_of(case: Case) -> str | None:
-    found = [one for post in case.winner.posts for one in post.settings if one.name == "split-recovery"]
-    return max(found, key=lambda one: one.index).value if found else None
-
-
-def _sides_of(case: Case) -> list[dict[str, Any]]:
-    oldest = min(case.branches, key=lambda one: one.fork.index, default=None)
-    rows = [(case.winner, case.topics, case.path, None if oldest is None else oldest.fork)]
-    rows += [(one.side, one.topics, one.path, one.fork) for one in case.branches]
-    return [
-        {
-            "dcs": side.dcs,
-            "wins": side is case.winner,
-            "last": _position(side.last),
-            "fork": None if fork is None else fork.index,
-            "length": 0 if fork is None else side.last.index - fork.index,
-            "first_at": None if fork is None else _created(topics, path, fork.index + 1),
-            "last_at": None if fork is None else _created(topics, path, path.last.index, after=fork.index),
-            "rank": None if side.rank is None else {**side.rank._asdict(), "ids": [*side.rank.ids]},
-            "masters": [*side.masters],
-        }
-        for side, topics, path, fork in rows
-    ]
-
-
-def _created(topics: DataCentreTopics, path: LogPath, index: int, *, after: int = 0) -> str | None:
-    if index not in path or index <= after:
-        return None
-    return datetime.fromtimestamp(topics.head_of(path, index).created / 1000, UTC).isoformat(
-        timespec="milliseconds"
-    )
-
-
-def _position(position: LogPosition) -> dict[str, Any]:
-    return {"index": position.index, "chain": position.chain.hex()}
-
-
-def _described(branch: CaseBranch, counted: Counted) -> dict[str, Any]:
-    return {
-        "name": branch.name,
-        "dcs": branch.side.dcs,
-        "fork": _position(branch.fork),
-        "last": _position(branch.path.last),
-        "entries": branch.entries,
-        "updates": counted.updates,
-        "decisions": counted.decisions,
-        "classes": dict(sorted(counted.classes.items())),
-        "answers": {
-            answer: dict(sorted(classes.items())) for answer, classes in sorted(counted.answers.items())
-        },
-        "ended": counted.ended,
-        "transactions": counted.transactions,
-        "shown": dict(sorted(counted.shown.items())),
-        "disputed": counted.disputed,
-        "disputed_quads": counted.disputed_quads,
-    }
+    from quadlog.splits.topics import SplitOptions
 
 
 def run_split(wanted: SplitOptions) -> dict[str, Any]:
@@ -602,3 +49,70 @@ def run_split(wanted: SplitOptions) -> dict[str, Any]:
         raise
     shutil.rmtree(work, ignore_errors=True)
     return report
+
+
+def run_list(wanted: SplitOptions) -> list[dict[str, Any]]:
+    """Return the branches, those that are over first, then those of now.
+
+    Raises:
+        Unavailable: no data centre is reached.
+
+    """
+    phases, found = Phases(), list[dict[str, Any]]()
+    with session(wanted.spark, phases.write) as spark, told("nothing was changed"):
+        surveyor = Surveyor(spark)
+        with opened(wanted, surveyor, lambda name: shown(phases, spark, name)) as (dcs, unreachable):
+            now = {branch.name for branch in case_of_now(dcs).branches}
+            for branch in branches_in(dcs):
+                first = branch.topics.head_of(branch.path, branch.fork.index + 1)
+                last = branch.topics.head_of(branch.path, branch.path.last.index)
+                found.append(
+                    {
+                        "name": branch.name,
+                        "dcs": branch.side.dcs,
+                        "is_over": branch.name not in now,
+                        "fork": branch.fork.index,
+                        "entries": branch.entries,
+                        "first_at": first.created,
+                        "last_at": last.created,
+                    }
+                )
+            found += [{"name": None, **one} for one in unreachable]
+    return found
+
+
+def run_export(wanted: SplitOptions, name: str, target: Path) -> int:
+    """Write the net change of a branch since its fork as an RDF Patch; return the number of quads.
+
+    Raises:
+        UserError: the file is there already, or there is no such branch.
+        Unavailable: no data centre is reached, or effects of the branch are missing.
+
+    """
+    if target.exists():
+        raise UserError(f"{target} is there already: remove it, or name another file")
+    phases = Phases()
+
+    def phase(part: str) -> AbstractContextManager[None]:
+        return shown(phases, spark, part)
+
+    with (
+        session(wanted.spark, phases.write) as spark,
+        told("there is no file"),
+        opened(wanted, Surveyor(spark), phase) as (dcs, _),
+    ):
+        branch = named_branch(dcs, name)
+        spans, last = branch.topics.effects_on(branch.path, branch.fork.index, phase)
+        if last < branch.path.last.index:
+            raise Unavailable(f"the effects of {name} go up to {last} of {branch.path.last.index}: try again")
+        rows = net_change(branch.topics.compaction(phase).changes(spans))
+        making = target.with_name(f"{target.name}.making")
+        quads = 0
+        with making.open("w") as out:
+            out.write(f"H branch {json.dumps(name)} .\nTX .\n")
+            for row in rows.toLocalIterator():
+                out.write(f"{'A' if row['there'] else 'D'} {exact(row['line'])}\n")
+                quads += 1
+            out.write("TC .\n")
+        making.rename(target)
+    return quads

@@ -62,6 +62,8 @@ def sides_of(
 ) -> tuple[list[Side], list[Behind]]:
     """Return the sides, the winner first, and the data centres that are only behind one.
 
+    A data centre whose masters have another view than those ahead is a side, also without entries of its own.
+
     Args:
         lasts: last entry of each data centre's path.
         posts: newest posts of the masters of each data centre.
@@ -69,8 +71,13 @@ def sides_of(
 
     """
     sides, behind = list[Side](), list[Behind]()
+    views = {dc: _view_of(posts.get(dc, ())) for dc in lasts}
     for dc, last in sorted(lasts.items()):
-        ahead = [other for other, end in lasts.items() if end != last and has(other, last)]
+        ahead = [
+            other
+            for other, end in lasts.items()
+            if end != last and (views[dc] in {None, views[other]} or last == START) and has(other, last)
+        ]
         if ahead:
             furthest = max(lasts[other].index for other in ahead)
             behind.append(Behind(dc=dc, index=last.index, entries=furthest - last.index))
@@ -82,6 +89,12 @@ def sides_of(
         own.dcs.append(dc)
         own.posts += posts.get(dc, ())
     return in_order(sides), behind
+
+
+def _view_of(posts: Iterable[Post]) -> bytes | None:
+    """Return the view of the master with the greatest rank; None if there is no post."""
+    best = max(posts, key=lambda post: post.rank, default=None)
+    return None if best is None else best.view.id
 
 
 def in_order(sides: Iterable[Side]) -> list[Side]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from consumers.agreed import AgreedConsumer
@@ -10,24 +11,26 @@ from consumers.recovery import PathReader
 from consumers.rounds import hear as hear_post
 from consumers.status import hear as hear_beat
 from quadlog import codec
-from quadlog.broker import last_records, offset_at, records_between
+from quadlog.broker import Admin, last_records, offset_at, records_between
 from quadlog.core.model import Post
 from quadlog.core.records import Heartbeat, LoggedEntry
-from quadlog.errors import ForeignRecord, StateError
+from quadlog.errors import ForeignRecord, SetupError, StateError, Unavailable
 from quadlog.quadstore.applied import Applied
 from quadlog.replay.compact import source
 from quadlog.replay.replay import Compaction
 from quadlog.topics import Topics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Generator, Iterator, Mapping
+    from pathlib import Path as FilePath
 
     from consumers.recovery import Path as LogPath
     from quadlog.core.model import LogPosition
     from quadlog.replay.lineage import Lineage, Span
     from quadlog.replay.replay import Phase
+    from quadlog.replay.spark import SparkSettings
     from quadlog.replay.survey import Surveyor
+    from quadlog.worker.evaluate.limits import EvaluationLimits
 
 POSTS: Final = 200
 """Posts that are read to find the newest one of each master: each sends some every second."""
@@ -35,10 +38,35 @@ BEATS: Final = 200
 """Heartbeats that are read to find the newest one of each worker."""
 
 
+WORK: Final = ".work"
+"""Directory under that of a report for what does not fit into memory."""
+DETAILS: Final = 1_000
+"""Default of the maximum number of updates of each class, and of disputed quads, that a report lists."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitOptions:
+    """Options of the commands."""
+
+    kafkas: Mapping[str, str]
+    """Bootstrap servers, by data centre."""
+    directory: FilePath
+    """For the report, and for what does not fit into memory; with a Spark cluster, on storage that its hosts share."""
+    repository: str = "main"
+    is_over: bool
+    """False: the split of now; True: one that is over."""
+    branch: str | None = None
+    """Of a split that is over; None: the newest one."""
+    details: int = DETAILS
+    archive: FilePath | None = None
+    limits: EvaluationLimits
+    spark: SparkSettings
+
+
 class DataCentreTopics:
     """A context manager."""
 
-    def __init__(self, dc: str, kafka: str, repository: str, *, archive: Path | None = None) -> None:
+    def __init__(self, dc: str, kafka: str, repository: str, *, archive: FilePath | None = None) -> None:
         """Start without reading anything.  `archive`: directory with records that the topics no longer have."""
         self.dc, self.kafka = dc, kafka
         self.topics: Final = Topics(repository, dc)
@@ -57,6 +85,11 @@ class DataCentreTopics:
             Unavailable: Kafka does not answer.
 
         """
+        own = (self.topics.agreed, self.topics.effects, self.topics.rounds, self.topics.status)
+        if missing := sorted(set(own).difference(Admin(self.kafka).ids(own))):
+            raise SetupError(
+                f"the Kafka at {self.kafka} has no topic {missing[0]}: correct --repository, or the name {self.dc}"
+            )
         self._surveyor = surveyor
         self.effects = self._stack.enter_context(
             source(surveyor, self.kafka, self.topics.effects, self._archive)
@@ -206,3 +239,36 @@ class DataCentreTopics:
                 if (beat := hear_beat(record)) is not None:
                     newest[beat.worker] = beat
         return [newest[name] for name in sorted(newest)]
+
+
+@contextmanager
+def opened(
+    wanted: SplitOptions, surveyor: Surveyor, phase: Phase
+) -> Generator[tuple[dict[str, DataCentreTopics], list[dict[str, str]]]]:
+    """Open the topics of all data centres, and read their paths; also return which ones are not reached, and why.
+
+    Raises:
+        SetupError: a topic does not exist.
+        Unavailable: no data centre is reached.
+
+    """
+    dcs, unreachable = dict[str, DataCentreTopics](), list[dict[str, str]]()
+    with ExitStack() as stack, phase("paths"):
+        for dc, kafka in wanted.kafkas.items():
+            topics = stack.enter_context(
+                DataCentreTopics(dc, kafka, wanted.repository, archive=wanted.archive)
+            )
+            try:
+                topics.open(surveyor)
+            except Unavailable as error:
+                unknown = f"whether {dc} has entries of its own, and who wins over them"
+                unreachable.append({"dc": dc, "reason": str(error), "unknown": unknown})
+                continue
+            dcs[dc] = topics
+        if not dcs:
+            raise Unavailable("no data centre is reached: " + "; ".join(one["reason"] for one in unreachable))
+        for topics in dcs.values():
+            topics.read_path()
+        kept = stack.pop_all()
+    with kept:
+        yield dcs, unreachable

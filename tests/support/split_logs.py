@@ -1,0 +1,224 @@
+"""Topics of three data centres in a split: dc1 and dc2 on one side, dc3 on the other; and of the time after it."""
+
+from __future__ import annotations
+
+import uuid
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from producers.agreed import AgreedProducer
+from producers.effects import EffectsMirror, EffectsProducer
+from producers.rounds import RoundsProducer
+from producers.status import StatusProducer
+from quadlog.broker import Admin, KafkaOutlet
+from quadlog.core.effects.signature import after, as_bytes
+from quadlog.core.model import (
+    GENESIS,
+    LogPosition,
+    Post,
+    Rank,
+    Transaction,
+    TransactionKind,
+    View,
+    chain_hash,
+    effects_chain,
+    hash_of,
+    payload_digest,
+)
+from quadlog.core.records import Cut, Effect, LoggedEntry, Outcome, Rewind
+from quadlog.topics import Topics
+from tests.support.brokers import never
+from tests.support.whole_log import FENCE, TERM, beat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+DCS = ("dc1", "dc2", "dc3")
+FIRST = View(epoch=1, members=("dc1-m1", "dc2-m1", "dc3-m1"))
+MAJORITY = View(epoch=2, members=("dc1-m1", "dc2-m1"), parent=FIRST.id)
+MINORITY = View(epoch=2, members=("dc3-m1",), parent=FIRST.id)
+AGAIN = View(epoch=3, members=FIRST.members, parent=MAJORITY.id)
+
+
+def quad(subject: str, value: object = 1, predicate: str = "urn:p") -> str:
+    """A line of an effect."""
+    return f'<{subject}> <{predicate}> "{value}" .'
+
+
+@dataclass
+class SideLog:
+    """Entries and effects of one side."""
+
+    view: View = FIRST
+    entries: list[LoggedEntry] = field(default_factory=list[LoggedEntry])
+    effects: list[Effect] = field(default_factory=list[Effect])
+
+    def fork(self, view: View) -> SideLog:
+        """Another side with the same beginning."""
+        return SideLog(view, copy(self.entries), copy(self.effects))
+
+    @property
+    def last(self) -> LogPosition:
+        return LogPosition(self.entries[-1].index, self.entries[-1].chain)
+
+    def agree(
+        self,
+        text: str,
+        deleted: Sequence[str] = (),
+        inserted: Sequence[str] = (),
+        *,
+        reason: str | None = None,
+        kind: TransactionKind = TransactionKind.TX,
+        options: Mapping[str, str] | None = None,
+        created: int = 1,
+    ) -> LoggedEntry:
+        """An update with this effect; the id is that of its text."""
+        index = len(self.entries) + 1
+        previous = self.entries[-1].chain if self.entries else GENESIS
+        body, options = text.encode(), options or {}
+        digest = payload_digest(
+            origin="dc1-m1",
+            created=created,
+            media_type="application/sparql-update",
+            traceparent="",
+            body=body,
+            options=options,
+        )
+        transaction = Transaction(id=hash_of(body)[:16], digest=digest, kind=kind, options=options)
+        entry = LoggedEntry(
+            index=index,
+            kind=kind,
+            id=transaction.id,
+            timestamp=index,
+            digest=digest,
+            options=options,
+            previous=previous,
+            chain=chain_hash(previous, transaction, index),
+            epoch=self.view.epoch,
+            lineage=self.view.id,
+            origin="dc1-m1",
+            created=created,
+            media_type="application/sparql-update",
+            body=body,
+        )
+        self.entries.append(entry)
+        self._evaluate(entry, deleted, inserted, reason)
+        return entry
+
+    def agree_again(
+        self, entry: LoggedEntry, deleted: Sequence[str] = (), inserted: Sequence[str] = ()
+    ) -> None:
+        """An update of the other side, behind this log."""
+        self.agree(entry.body.decode(), deleted, inserted, options=entry.options, created=entry.created)
+
+    def _evaluate(
+        self, entry: LoggedEntry, deleted: Sequence[str], inserted: Sequence[str], reason: str | None
+    ) -> None:
+        before = self.effects[-1] if self.effects else None
+        signature, chain, quads = (
+            (before.signature_after, before.chain, before.quads) if before else (bytes(32), GENESIS, 0)
+        )
+        effect = Effect(
+            index=entry.index,
+            id=entry.id,
+            entry_chain=entry.chain,
+            term=TERM,
+            attempt=1,
+            outcome=Outcome.APPLIED if reason is None else Outcome.REJECTED,
+            reason=reason,
+            deleted=tuple(deleted),
+            inserted=tuple(inserted),
+            quads=quads + len(inserted) - len(deleted),
+            signature_before=signature,
+            signature_after=b"",
+            chain=b"",
+        )
+        then = as_bytes(after(int.from_bytes(signature, "big"), effect))
+        chain = effects_chain(chain, entry.chain, effect.outcome, then)
+        self.effects.append(replace(effect, signature_after=then, chain=chain))
+
+
+class SplitTopics:
+    """The topics of three data centres, in one Kafka."""
+
+    def __init__(self, kafka: str) -> None:
+        """Empty."""
+        self.kafka, self.repository = kafka, f"r{uuid.uuid4().hex[:8]}"
+        self._outlet = KafkaOutlet(kafka, client="writer", failed=never)
+        for dc in DCS:
+            topics = Topics(self.repository, dc)
+            names = [topics.agreed, topics.effects, topics.rounds, topics.status]
+            Admin(kafka).ensure(names, replication=1, config={})
+            self._effects(dc).publish_fence(FENCE, at=0)
+
+    def close(self) -> None:
+        self._outlet.close()
+
+    @property
+    def kafkas(self) -> dict[str, str]:
+        return dict.fromkeys(DCS, self.kafka)
+
+    def _effects(self, dc: str) -> EffectsProducer:
+        return EffectsProducer(self._outlet, Topics(self.repository, dc).effects, f"{dc}-w1", dc)
+
+    def _agreed(self, dc: str) -> AgreedProducer:
+        return AgreedProducer(self._outlet, Topics(self.repository, dc).agreed, f"{dc}-m1")
+
+    def write(
+        self, dc: str, entries: Iterable[LoggedEntry], effects: Iterable[Effect] = (), *, epoch: int = 1
+    ) -> None:
+        agreed, evaluated = self._agreed(dc), self._effects(dc)
+        for entry in entries:
+            agreed.publish(entry, lambda _: None)
+        for effect in effects:
+            evaluated.publish(effect, at=0, epoch=epoch)
+        self._outlet.flush()
+
+    def post(self, dc: str, view: View, base: LogPosition, *, epoch: int, sequence: int = 1) -> None:
+        """The newest post of a data centre's master, and a heartbeat of its worker.  `epoch`: that of its rank."""
+        post = Post(
+            node=f"{dc}-m1",
+            incarnation=bytes(16),
+            sequence=sequence,
+            view=view,
+            base=base,
+            counter=0,
+            queue=(),
+            rank=Rank(epoch, decided=True, members=len(view.members), ids=view.members),
+        )
+        RoundsProducer(self._outlet, Topics(self.repository, dc).rounds).publish(post, at=0)
+        self._outlet.flush()
+
+    def beat(self, dc: str, effect: Effect) -> None:
+        StatusProducer(self._outlet, Topics(self.repository, dc).status).publish(
+            beat(effect, worker=f"{dc}-w1")
+        )
+        self._outlet.flush()
+
+    def apart(self, ours: SideLog, theirs: SideLog) -> None:
+        """Write the two sides, as they are while the split lasts."""
+        for dc in ("dc1", "dc2"):
+            self.write(dc, ours.entries, ours.effects)
+            self.post(dc, ours.view, ours.last, epoch=2)
+            self.beat(dc, ours.effects[-1])
+        self.write("dc3", theirs.entries, theirs.effects)
+        self.post("dc3", theirs.view, theirs.last, epoch=1)
+        self.beat("dc3", theirs.effects[-1])
+
+    def together(self, fork: int, ours: SideLog, then: SideLog) -> None:
+        """Have dc3 give way: `then` is the winner's log with what followed in the common view."""
+        behind = len(ours.entries)
+        for dc in ("dc1", "dc2"):
+            self.write(dc, then.entries[behind:], then.effects[behind:])
+        kept = then.entries[fork - 1]
+        cut = Cut(epoch=AGAIN.epoch, lineage=AGAIN.id, index=fork, chain=kept.chain)
+        self._agreed("dc3").publish_cut(cut, lambda _: None, at=0)
+        rewind = Rewind(epoch=AGAIN.epoch, index=fork, term=TERM, attempt=1, cut=AGAIN.epoch)
+        EffectsMirror(self._outlet, Topics(self.repository, "dc3").effects, "dc3-m1").publish_rewind(
+            rewind, at=0
+        )
+        again = [replace(entry, epoch=AGAIN.epoch, lineage=AGAIN.id) for entry in then.entries[fork:]]
+        self.write("dc3", again, then.effects[fork:], epoch=AGAIN.epoch)
+        for dc in DCS:
+            self.post(dc, AGAIN, then.last, epoch=3, sequence=2)
