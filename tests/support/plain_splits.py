@@ -420,8 +420,7 @@ class _Executed:
             effect = effects.of(entry)
             if effect is not None:
                 self.timeline.add(entry.index, changes_of(effect))
-                if entry.index > winner.index and entry.kind is TransactionKind.TX:
-                    self._effects[entry.id] = effect
+                self._effects[entry.id] = effect
 
     def of(self, entry: LoggedEntry) -> _Here | None:
         effect = self._effects.get(entry.id)

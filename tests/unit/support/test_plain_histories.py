@@ -107,6 +107,13 @@ def test_a_cut_to_what_a_trimmed_topic_does_not_have(to: int) -> None:
     assert found.now == Path(position(place), tuple(again))
 
 
+def test_a_cut_to_an_entry_that_the_topic_never_had() -> None:
+    log = log_of(4)
+    place = entry(log[0], "elsewhere")
+    again = entry(place, "next", epoch=3)
+    assert read_agreed(records_of(*log, cut(3, place), again)).now == Path(position(place), (again,))
+
+
 def test_the_least_epoch_of_an_entry() -> None:
     log = log_of(3)
     found = read_agreed(records_of(*log, cut(3, log[1]), replace(log[2], epoch=4)))
@@ -246,7 +253,7 @@ def test_records_of_earlier_views_are_void_after_a_rewind() -> None:
 def test_the_second_rewind_of_an_epoch_does_not_count() -> None:
     found = counting(
         records_of(FENCE, *EFFECTS[:4], epoch=1),
-        records_of(rewind(3, 2), EFFECTS[2], rewind(3, 2), *EFFECTS[2:4], epoch=3),
+        records_of(rewind(3, 2), EFFECTS[2], rewind(3, 2), EFFECTS[3], epoch=3),
     )
     assert found == EFFECTS[:4]
 
@@ -280,3 +287,13 @@ def test_a_seed() -> None:
     moved = Handover(index=7, term=OTHER, dc="dc2", epoch=1)
     assert not read_effects(records_of(moved, seed)).has_seed
     assert read_effects(records_of(replace(moved, index=0), seed)).has_seed
+
+
+def test_after_a_rewind_to_the_beginning_the_seed_is_written_again() -> None:
+    seed = Seed(signature=b"\x01" * 32, quads=1, digest=GENESIS, at=0, by="m1", sources=())
+    again = replace(seed, signature=b"\x02" * 32)
+    first, other = (replace(EFFECTS[0], signature_before=one.signature) for one in (seed, again))
+    found = counting(
+        records_of(seed, FENCE, first, epoch=1), records_of(rewind(3, 0), again, first, other, epoch=3)
+    )
+    assert found == [other]

@@ -193,6 +193,11 @@ CASES = {
         ],
         [("unforeseen", None, 0, 0), ("unforeseen", None, 0, 0), ("commutes", "APPLIED", 0, 1)],
     ),
+    "a line that is there for a while on the branch alone": Case(
+        [(put("d"), "+d")],
+        [("LOAD <http://example.org/>", "+f"), (f"{drop('f')}; {put('h')}", "-f +h")],
+        [("unforeseen", None, 0, 0), ("commutes", "APPLIED", 0, 1)],
+    ),
     "words that need no other server": Case(
         [(put("d"), "+d")],
         [
@@ -216,6 +221,11 @@ CASES = {
     ),
     "an empty graph here and there": Case(
         [(put("d"), "+d")], [(MAKE_H, "empty:h")], [("commutes", "APPLIED", 0, 0)]
+    ),
+    "a graph that was empty, and a new one": Case(
+        [(put("d"), "+d")],
+        [(put("c.e"), "+c.e full:e"), (put("c.n"), "+c.n")],
+        [("commutes", "APPLIED", 0, 1), ("commutes", "APPLIED", 0, 1)],
     ),
     "an empty graph that the winner has made": Case(
         [(MAKE_H, "empty:h")],
@@ -473,6 +483,20 @@ def test_a_preview_needs_the_effects_from_the_empty_state_on() -> None:
         preview("main", sown)
 
 
+def test_effects_that_the_winner_lacks() -> None:
+    """Those of a data centre that is behind it are used; those of a branch are not."""
+    winner, branch = common(), common()
+    winner.add(put("c"), lines("+c"))
+    branch.add(put("d"), lines("+d"))
+    whole = split(winner, branch)
+    late = whole["dc1"]._replace(effects=list(whole["dc1"].effects)[:3])
+    behind = whole["dc2"]._replace(agreed=list(whole["dc2"].agreed)[:-1])
+    found = preview("main", {"dc1": late, "dc2": behind, "dc3": whole["dc3"]})
+    assert found.hash == preview("main", whole).hash
+    with pytest.raises(Unknown, match="3 has no effect"):
+        preview("main", {"dc1": late, "dc3": whole["dc3"]})
+
+
 def test_an_effect_that_the_winner_has_taken_back_does_not_count() -> None:
     winner, branch = common(), common()
     winner.add(SUBJECTS + "# 1", lines("+a=new +b=new"))
@@ -502,7 +526,7 @@ class Over(NamedTuple):
 
 
 def rejoined(over: int = 2) -> Over:
-    """The winner deletes a and inserts c; the branch inserts a and d and sets something.
+    """The winner deletes a and inserts c; the branch inserts both and sets something.
 
     `over`: how many of its updates the log has again.
     """
@@ -510,15 +534,15 @@ def rejoined(over: int = 2) -> Over:
     winner.add(drop("a"), lines("-a"))
     last = winner.add(put("c"), lines("+c"))
     ours = [
-        branch.add(put("a") + "# there", lines("")),
+        branch.add(put("a c"), lines("+c")),
         branch.add("set something", kind=TransactionKind.CONFIG),
-        branch.add(SUBJECTS, lines("+a=new +b=new")),
+        branch.add(SUBJECTS, lines("+a=new +b=new +c=new")),
     ]
     log = winner.branch()
-    again = [(put("a") + "# there", "+a"), (SUBJECTS, "+a=new +b=new +c=new")]
+    again = [(put("a c"), "+a"), (SUBJECTS, "+a=new +b=new +c=new")]
     for text, effect in again[:over]:
         log.add(text, lines(effect), term=HANDED)
-    log.add(put("later"), lines("+later"), term=HANDED)
+    log.add(f"{put('later')}; {drop('a')}", lines("+later -a"), term=HANDED)
 
     def epochs(entries: list[LoggedEntry], epoch: int) -> list[Record]:
         return records_of(*(replace(one, epoch=epoch) for one in entries))
@@ -557,7 +581,7 @@ def test_a_report_has_the_hash_of_the_preview() -> None:
     before, found = preview("main", over.before), report("main", over.after)
     assert found.winner == LogPosition(over.winner.index, over.winner.chain)
     assert [one.name for one in found.branches] == [name_of(over.branch)]
-    assert classes(found.branches[0]) == [("opposite", "APPLIED", 0, 1), ("differs", "APPLIED", 0, 3)]
+    assert classes(found.branches[0]) == [("opposite", "APPLIED", 0, 1), ("commutes", "APPLIED", 0, 3)]
     assert [one.index for one in found.branches[0].updates] == [4, 6]
     assert [one.index for one in found.branches[0].ended] == [5]
     assert disputed(found.branches[0]) == {quad("a"): "1011"}
@@ -584,8 +608,18 @@ def test_a_topic_that_does_not_have_the_whole_log_yet() -> None:
     late = over.after["dc3"]
     for count in range(len(list(over.before["dc3"].agreed)) + 1, len(list(late.agreed))):
         cut_off = late._replace(agreed=list(late.agreed)[:count], effects=over.before["dc3"].effects)
-        found = report("main", over.after | {"dc3": cut_off})
+        found = report("main", {"dc0": cut_off, "dc1": over.after["dc1"]})
         assert found.hash == preview("main", over.before).hash
+
+
+def test_topics_that_were_trimmed() -> None:
+    """A line that is deleted existed, also if no effect says how it came to be."""
+    over = rejoined()
+    after = {
+        dc: one._replace(agreed=list(one.agreed)[2:], effects=list(one.effects)[3:])
+        for dc, one in over.after.items()
+    }
+    assert report("main", after).hash == preview("main", over.before).hash
 
 
 def test_a_cut_further_back_than_the_fork() -> None:
@@ -616,6 +650,41 @@ def test_a_data_centre_that_was_behind_on_its_side_has_no_branch_of_its_own() ->
     assert found.hash == preview("main", over.before).hash
 
 
+def test_a_branch_that_ended_in_two_views() -> None:
+    """The first one of them let it in."""
+    over = rejoined()
+    cut = Cut(epoch=5, lineage=AGAIN.id, index=FORK, chain=over.log.entries[FORK - 1].chain)
+    again = (replace(one, epoch=5) for one in over.log.entries[FORK:])
+    late = DataCentreTopics(agreed=[*over.before["dc3"].agreed, *records_of(cut, *again)])
+    for dc in ("dc2", "dc4"):
+        found = report("main", over.after | {dc: late})
+        assert [set(one.dcs) for one in found.branches] == [{"dc3", dc}]
+        assert found.winner.index == over.winner.index
+
+
+def test_a_shorter_branch_that_ended_in_another_view_is_a_branch_of_its_own() -> None:
+    over = rejoined()
+    records = records_of(
+        *common().entries,
+        *over.branch[:2],
+        Cut(epoch=5, lineage=AGAIN.id, index=FORK, chain=over.log.entries[FORK - 1].chain),
+        *(replace(one, epoch=5) for one in over.log.entries[FORK:]),
+    )
+    names = branch_names(over.after | {"dc2": DataCentreTopics(agreed=records)})
+    assert names == [name_of(over.branch[:2]), name_of(over.branch)]
+
+
+def test_a_cut_while_another_data_centre_is_still_on_the_branch() -> None:
+    over = rejoined()
+    cut = Cut(epoch=4, lineage=AGAIN.id, index=FORK, chain=over.log.entries[FORK - 1].chain)
+    weak = over.before["dc3"]
+    gave_way = weak._replace(agreed=[*weak.agreed, *records_of(cut)])
+    found = report("main", {"dc1": over.before["dc1"], "dc3": gave_way, "dc4": weak})
+    assert [one.name for one in found.branches] == [name_of(over.branch)]
+    assert found.winner.index == over.winner.index
+    assert classes(found.branches[0]) == [("waits", None, 0, 0)] * 2
+
+
 def test_the_ranks_of_a_report_are_those_of_before() -> None:
     """Two branches end in one view; the posts in that view have one rank."""
     over = rejoined()
@@ -639,6 +708,11 @@ def test_the_ranks_of_a_report_are_those_of_before() -> None:
     ended = ended._replace(rounds=records_of(post("m2", strong, view=ALONE), together))
     found = report("main", over.after | {"dc2": ended})
     assert [one.dcs for one in found.branches] == [("dc2",), ("dc3",)]
+    silent = [ended._replace(rounds=()), gave_way._replace(rounds=())]
+    for names in ("dc2", "dc3"), ("dc3", "dc2"):
+        found = report("main", over.after | dict(zip(names, silent, strict=True)))
+        chains = [one.last.chain for one in found.branches]
+        assert chains == sorted(chains)
 
 
 def test_the_newest_split_and_another_one() -> None:
@@ -679,6 +753,13 @@ def test_a_log_that_was_taken_over_and_ended_later() -> None:
     after = {dc: one._replace(agreed=[*one.agreed, *taken]) for dc, one in over.after.items()}
     assert report("main", after, name_of(over.branch)).hash == preview("main", over.before).hash
     assert report("main", after).branches[0].fork == START
+
+
+def test_a_cut_after_which_all_is_written_again_ends_no_branch() -> None:
+    log = common().entries
+    cut = Cut(epoch=4, lineage=AGAIN.id, index=1, chain=log[0].chain)
+    again = [replace(one, epoch=4) for one in log[1:]]
+    assert branch_names({"dc1": DataCentreTopics(agreed=records_of(*log, cut, *again))}) == []
 
 
 def test_without_a_branch_that_has_ended_there_is_no_report() -> None:
