@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
 
+from quadlog import codec
+from quadlog.codec.envelope import EPOCH, RELAYED
+from quadlog.core.effects.lines import ChangeLines
 from quadlog.core.effects.signature import after, as_bytes
 from quadlog.core.model import (
     GENESIS,
+    START,
     LogPosition,
+    Post,
     Transaction,
     TransactionKind,
     chain_hash,
@@ -16,11 +21,26 @@ from quadlog.core.model import (
     hash_of,
     payload_digest,
 )
-from quadlog.core.records import Effect, Fence, Heartbeat, LoggedEntry, Outcome, WorkerState
+from quadlog.core.records import (
+    Cut,
+    Effect,
+    Fence,
+    Handover,
+    Heartbeat,
+    LoggedEntry,
+    Outcome,
+    Rewind,
+    Seed,
+    WorkerState,
+)
 from quadlog.core.synchronous import marked
+from quadlog.ports import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+
+    from quadlog.core.model import Rank, View
+    from quadlog.ports import Headers
 
 VIEW = hash_of(b"view")
 TERM = hash_of(b"term")
@@ -35,13 +55,14 @@ def entry(
     epoch: int = 1,
     kind: TransactionKind = TransactionKind.TX,
     options: Mapping[str, str] | None = None,
+    media_type: str = "text",
 ) -> LoggedEntry:
     """The entry behind another one."""
     index, previous = (before.index + 1, before.chain) if before else (1, GENESIS)
     body, options = (text or f"entry {index}").encode(), options or {}
     transaction_id = hash_of(body)[:16]
     digest = payload_digest(
-        origin="m1", created=index, media_type="text", traceparent="", body=body, options=options
+        origin="m1", created=index, media_type=media_type, traceparent="", body=body, options=options
     )
     transaction = Transaction(id=transaction_id, digest=marked(digest, options), kind=kind, options=options)
     return LoggedEntry(
@@ -57,7 +78,7 @@ def entry(
         lineage=view,
         origin="m1",
         created=index,
-        media_type="text",
+        media_type=media_type,
         body=body,
     )
 
@@ -73,6 +94,20 @@ def effect(
     of: LoggedEntry, before: Effect | None, line: str = "", *, term: bytes = TERM, attempt: int = 1
 ) -> Effect:
     """The effect of an entry, which adds a quad."""
+    line = line or f"<urn:s:{of.index}> <urn:p> <urn:o> ."
+    return change(of, before, ChangeLines(inserted=(line,)), term=term, attempt=attempt)
+
+
+def change(
+    of: LoggedEntry,
+    before: Effect | None,
+    lines: ChangeLines,
+    *,
+    outcome: Outcome = Outcome.APPLIED,
+    term: bytes = TERM,
+    attempt: int = 1,
+) -> Effect:
+    """The effect of an entry, which changes these lines."""
     signature, chain, quads = (
         (before.signature_after, before.chain, before.quads) if before else (bytes(32), GENESIS, 0)
     )
@@ -82,9 +117,9 @@ def effect(
         entry_chain=of.chain,
         term=term,
         attempt=attempt,
-        outcome=Outcome.APPLIED,
-        inserted=(line or f"<urn:s:{of.index}> <urn:p> <urn:o> .",),
-        quads=quads + 1,
+        outcome=outcome,
+        **lines._asdict(),
+        quads=quads + len(lines.inserted) - len(lines.deleted),
         signature_before=signature,
         signature_after=b"",
         chain=b"",
@@ -113,3 +148,80 @@ def beat(of: Effect, *, worker: str = "dc1-w1", signature: bytes | None = None) 
         quads=of.quads,
         sent=0,
     )
+
+
+@dataclass
+class History:
+    """A log and its effects; a copy of it is one side of a split."""
+
+    entries: list[LoggedEntry] = field(default_factory=list[LoggedEntry])
+    effects: list[Effect] = field(default_factory=list[Effect])
+
+    def branch(self) -> History:
+        return History([*self.entries], [*self.effects])
+
+    def add(
+        self,
+        text: str,
+        lines: ChangeLines | None = None,
+        *,
+        outcome: Outcome = Outcome.APPLIED,
+        kind: TransactionKind = TransactionKind.TX,
+        media_type: str = "application/sparql-update",
+        options: Mapping[str, str] | None = None,
+        term: bytes = TERM,
+    ) -> LoggedEntry:
+        """Add the next entry, with its effect.  Entries of one text have one id."""
+        last = self.entries[-1] if self.entries else None
+        one = entry(last, text, kind=kind, media_type=media_type, options=options)
+        before = self.effects[-1] if self.effects else None
+        self.entries.append(one)
+        self.effects.append(change(one, before, lines or ChangeLines(), outcome=outcome, term=term))
+        return one
+
+
+def post(node: str, rank: Rank, *, view: View, sequence: int = 1, incarnation: bytes = bytes(16)) -> Post:
+    """A snapshot without a queue."""
+    return Post(
+        node=node,
+        incarnation=incarnation,
+        sequence=sequence,
+        view=view,
+        base=START,
+        counter=0,
+        queue=(),
+        rank=rank,
+    )
+
+
+def records_of(
+    *said: LoggedEntry | Cut | Effect | Fence | Handover | Rewind | Seed | Post,
+    epoch: int | None = None,
+    relayed_from: str | None = None,
+) -> list[Record]:
+    """Records with these values, whose headers say the epoch of their writer's view and where they come from."""
+    headers: Headers = []
+    if epoch is not None:
+        headers.append((EPOCH, b"%d" % epoch))
+    if relayed_from is not None:
+        headers.append((RELAYED, relayed_from.encode()))
+    values = [value for one in said for value in _encoded(one)]
+    return [Record("", offset, b"", value, headers) for offset, value in enumerate(values)]
+
+
+_ENCODERS: Final[Mapping[type, Callable[[Any], bytes]]] = {
+    Cut: codec.encode_cut,
+    Fence: codec.encode_fence,
+    Handover: codec.encode_handover,
+    Rewind: codec.encode_rewind,
+    Seed: codec.encode_seed,
+    Post: codec.encode_post,
+}
+
+
+def _encoded(one: LoggedEntry | Cut | Effect | Fence | Handover | Rewind | Seed | Post) -> list[bytes]:
+    if isinstance(one, LoggedEntry):
+        return codec.encode_entry(one)
+    if isinstance(one, Effect):
+        return codec.encode_effect(one)
+    return [_ENCODERS[type(one)](one)]
