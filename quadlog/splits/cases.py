@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from consumers.recovery import common
+from consumers.recovery import Branch, common
 from quadlog.core.model import LogPosition
 from quadlog.errors import UserError
-from quadlog.splits.sides import Behind, Side, sides_of
+from quadlog.splits.sides import Behind, Side, in_order, sides_of
+from quadlog.splits.topics import DataCentreTopics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from consumers.recovery import Branch, Path
-    from quadlog.splits.topics import DataCentreTopics
+    from consumers.recovery import Path
 
 NAME: Final = 12
 """Hexadecimal digits of the lineage in a branch's name."""
@@ -100,7 +100,7 @@ def ended_branches(dcs: Mapping[str, DataCentreTopics]) -> Iterator[tuple[str, D
 
 
 def case_that_is_over(dcs: Mapping[str, DataCentreTopics], name: str | None) -> Case:
-    """Return a split that is over: the one with the named branch, or the newest one.
+    """Return a split that is over: the one with the named branch, or the newest one, with all of its branches.
 
     Raises:
         UserError: there is no such branch; or no data centre that is reached has kept the log.
@@ -109,48 +109,44 @@ def case_that_is_over(dcs: Mapping[str, DataCentreTopics], name: str | None) -> 
     ended = [*ended_branches(dcs)]
     if not ended:
         raise UserError("no split that is over has left a branch in these topics")
-    wanted = ended[-1][0] if name is None else name
-    those = [one for one in ended if one[0] == wanted]
-    if not those:
-        names = ", ".join(dict.fromkeys(one[0] for one in ended))
-        raise UserError(f"there is no branch {wanted}; there are {names}")
-    _, topics, branch = max(those, key=lambda one: (one[2].path.last.index, one[1].dc))
-    gave_way = {one[1].dc for one in those}
-    since = topics.head_of(branch.path, branch.path.last.index).created
-    loser = Side(dcs=sorted(gave_way), last=branch.path.last)
-    for dc in loser.dcs:
-        loser.posts += dcs[dc].posts(since=since, before=branch.epoch)
+    epochs = {named: branch.epoch for named, _, branch in ended}
+    if name is not None and name not in epochs:
+        raise UserError(f"there is no branch {name}; there are {', '.join(epochs)}")
+    epoch = ended[-1][2].epoch if name is None else epochs[name]
+    split = dict[str, list[tuple[DataCentreTopics, Branch]]]()
+    for named, topics, branch in ended:
+        if epochs[named] == epoch:
+            split.setdefault(named, []).append((topics, branch))
+    branches = [max(those, key=lambda one: one[1].path.last.index) for those in split.values()]
+    gave_way = {topics.dc for those in split.values() for topics, _ in those}
+    least = min(branch.fork.index for _, branch in branches)
     kept = [
         other
         for dc, other in sorted(dcs.items())
-        if dc not in gave_way and other.path.newest_before(branch.epoch) >= branch.fork.index
+        if dc not in gave_way and other.path.newest_before(epoch) >= least
     ]
     if not kept:
+        names = ", ".join(split)
         raise UserError(
-            f"the log that stayed when {wanted} ended is at none of these data centres: name all with --kafka"
+            f"the log that stayed when {names} ended is at none of these data centres: name all with --kafka"
         )
-    own = max(kept, key=lambda other: other.path.newest_before(branch.epoch))
-    index = own.path.newest_before(branch.epoch)
+    since = max(topics.head_of(branch.path, branch.path.last.index).created for topics, branch in branches)
+    own = max(kept, key=lambda other: other.path.newest_before(epoch))
+    index = own.path.newest_before(epoch)
     chain = own.path.before.chain if index == own.path.before.index else own.chain_of(own.path, index)
     winner = Side(dcs=[other.dc for other in kept], last=LogPosition(index, chain))
     for other in kept:
-        winner.posts += other.posts(since=since, before=branch.epoch)
-    path = own.path.until(winner.last)
-    return Case(
-        winner=winner,
-        topics=own,
-        path=path,
-        sides=[
-            CaseBranch(
-                name=wanted,
-                side=loser,
-                topics=topics,
-                path=branch.path,
-                fork=_fork(own, path, topics, branch.path),
-            )
-        ],
-        is_over=True,
-    )
+        winner.posts += other.posts(since=since, before=epoch)
+    path, sides = own.path.until(winner.last), list[CaseBranch]()
+    for (named, those), (topics, branch) in zip(split.items(), branches, strict=True):
+        side = Side(dcs=sorted(one.dc for one, _ in those), last=branch.path.last)
+        for one, _ in those:
+            side.posts += one.posts(since=since, before=epoch)
+        fork = _fork(own, path, topics, branch.path)
+        sides.append(CaseBranch(name=named, side=side, topics=topics, path=branch.path, fork=fork))
+    order = in_order(one.side for one in sides)
+    sides.sort(key=lambda one: order.index(one.side))
+    return Case(winner=winner, topics=own, path=path, sides=sides, is_over=True)
 
 
 def _fork(own: DataCentreTopics, path: Path, topics: DataCentreTopics, other: Path) -> LogPosition:

@@ -98,6 +98,8 @@ class Report:
         self._work: Final = wanted.directory / WORK
         self._here = list[DataFrame]()
         """Changes behind the log of the winner, of each branch considered."""
+        self._before = list[DataFrame]()
+        """Updates of the branches considered."""
 
     def make(self) -> dict[str, Any]:
         """Return the report.
@@ -243,8 +245,16 @@ class Report:
                 else:
                     counted.decisions += 1
 
-    def _duplicates(self, case: Case, branch: CaseBranch, updates: DataFrame) -> dict[str, int]:
-        """Return the index in the winner's path of each id that is there after the fork, too."""
+    def _duplicates(self, case: Case, branch: CaseBranch, updates: DataFrame) -> dict[str, int | None]:
+        """Return the ids that are agreed before: with the index in the winner's path, or None if of another branch."""
+        found = dict[str, int | None]()
+        for before in self._before:
+            rows = before.select("id").join(updates.select("id"), "id", "left_semi").collect()
+            found.update((row["id"], None) for row in rows)
+        self._before.append(updates)
+        return {**found, **self._on_the_path(case, branch, updates)}
+
+    def _on_the_path(self, case: Case, branch: CaseBranch, updates: DataFrame) -> dict[str, int]:
         path, after = case.path, branch.fork.index
         if path.last.index <= after:
             return {}
@@ -256,7 +266,12 @@ class Report:
         return {row["id"]: row["index"] for row in rows if after < row["index"] <= path.last.index}
 
     def _foresee(
-        self, branch: CaseBranch, shift: int, duplicates: Mapping[str, int], foresight: Foresight, work: Path
+        self,
+        branch: CaseBranch,
+        shift: int,
+        duplicates: Mapping[str, int | None],
+        foresight: Foresight,
+        work: Path,
     ) -> None:
         """Write outcomes and changes of the updates that would be evaluated."""
         numbers = list[int]()
@@ -276,7 +291,7 @@ class Report:
                     changes.write(json.dumps({"line": line, "n": numbers[at], "change": change}) + "\n")
 
     def _became(
-        self, case: Case, updates: DataFrame, duplicates: Mapping[str, int]
+        self, case: Case, updates: DataFrame, duplicates: Mapping[str, int | None]
     ) -> tuple[DataFrame, DataFrame]:
         """Return outcomes and changes of the updates in the log behind the winner's last entry."""
         topics, path = case.topics, case.topics.path
@@ -330,7 +345,9 @@ class Report:
             f.col("reason").alias("reason_there"),
         )
 
-    def _add_update(self, row: Row, duplicates: Mapping[str, int], counted: Counted, plan: PlanHash) -> None:
+    def _add_update(
+        self, row: Row, duplicates: Mapping[str, int | None], counted: Counted, plan: PlanHash
+    ) -> None:
         """Classify an update, and add it to the plan and to the totals."""
         is_duplicate = row["id"] in duplicates
         outcome = Outcome(row["outcome"]) if row["outcome"] and not is_duplicate else None

@@ -25,15 +25,14 @@ class Side:
     @property
     def rank(self) -> Rank | None:
         """The greatest rank of its masters; None without a post or without an entry: such a side does not win."""
-        if self.last == START:
-            return None
-        return max((post.rank for post in self.posts), default=None)
+        best = best_of(self.posts)
+        return None if best is None or self.last == START else best.rank
 
     @property
     def masters(self) -> tuple[str, ...]:
-        """Members of the view of the master with the greatest rank."""
-        newest = max(self.posts, key=lambda post: post.rank, default=None)
-        return () if newest is None else newest.view.members
+        """Members of its view."""
+        best = best_of(self.posts)
+        return () if best is None else best.view.members
 
     @property
     def name(self) -> str:
@@ -91,9 +90,16 @@ def sides_of(
     return in_order(sides), behind
 
 
+def best_of(posts: Iterable[Post]) -> Post | None:
+    """Return the post that decides the rank of a side; None if there is none.
+
+    It is one of those in views of the greatest epoch: the last post of a master that is down may have an older view.
+    """
+    return max(posts, key=lambda post: (post.view.epoch, post.rank), default=None)
+
+
 def _view_of(posts: Iterable[Post]) -> bytes | None:
-    """Return the view of the master with the greatest rank; None if there is no post."""
-    best = max(posts, key=lambda post: post.rank, default=None)
+    best = best_of(posts)
     return None if best is None else best.view.id
 
 

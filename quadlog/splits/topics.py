@@ -12,6 +12,7 @@ from consumers.rounds import hear as hear_post
 from consumers.status import hear as hear_beat
 from quadlog import codec
 from quadlog.broker import Admin, last_records, offset_at, records_between
+from quadlog.codec.envelope import RELAYED
 from quadlog.core.model import Post
 from quadlog.core.records import Heartbeat, LoggedEntry
 from quadlog.errors import ForeignRecord, SetupError, StateError, Unavailable
@@ -226,8 +227,12 @@ class DataCentreTopics:
         newest = dict[str, Post]()
         for record in records:
             with suppress(ForeignRecord):
+                if record.header(RELAYED) is not None:
+                    continue  # of a master of another data centre
                 post = hear_post(record)
-                if before is None or post.view.epoch < before:
+                known = newest.get(post.node)
+                is_newer = known is None or _age(post) > _age(known)
+                if is_newer and (before is None or post.view.epoch < before):
                     newest[post.node] = post
         return [newest[node] for node in sorted(newest)]
 
@@ -239,6 +244,10 @@ class DataCentreTopics:
                 if (beat := hear_beat(record)) is not None:
                     newest[beat.worker] = beat
         return [newest[name] for name in sorted(newest)]
+
+
+def _age(post: Post) -> tuple[bytes, int]:
+    return post.incarnation, post.sequence
 
 
 @contextmanager

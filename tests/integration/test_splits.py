@@ -15,6 +15,8 @@ from quadlog.replay.spark import SparkSettings
 from quadlog.splits.report import Report
 from quadlog.splits.topics import WORK, SplitOptions
 from quadlog.worker.evaluate.limits import EvaluationLimits
+from tests.support import plain_splits
+from tests.support.plain_splits import read_topics
 from tests.support.split_logs import AGAIN, MAJORITY, MINORITY, SideLog, SplitTopics, quad
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ def made(
     is_over: bool = False,
     **more: Any,  # noqa: ANN401
 ) -> dict[str, Any]:
+    """Make a report; without options, the plain reader must have the same plan."""
     (directory / WORK).mkdir(parents=True)
     wanted = SplitOptions(
         **{
@@ -59,6 +62,12 @@ def made(
     )
     report = Report(wanted, spark, lambda _: nullcontext()).make()
     assert json.loads(json.dumps(report)) == report
+    if not more:
+        read = read_topics(topics.repository, topics.kafkas)
+        plan = plain_splits.report if is_over else plain_splits.preview
+        found = plan(topics.repository, read)
+        assert found.hash == report["plan"], found.lines()
+        assert [one.name for one in found.branches] == [one["name"] for one in report["branches"]]
     return report
 
 

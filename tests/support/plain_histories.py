@@ -116,10 +116,11 @@ class DataCentreHistory:
     posts: tuple[Post, ...]
     """Posts of its own masters, in the order of the topic."""
 
-    def rank(self, before_epoch: int | None = None) -> Rank | None:
-        """Return the greatest rank in the newest posts of its masters; None if there is no post.
+    def best(self, before_epoch: int | None = None) -> Post | None:
+        """Return the newest post of one of its masters that decides its rank; None if there is no post.
 
-        `before_epoch`: only posts in views of smaller epochs count.
+        Of those in views of the greatest epoch it is the one with the greatest rank.  `before_epoch`: only posts in
+        views of smaller epochs count.
         """
         newest = dict[str, Post]()
         for post in self.posts:
@@ -128,7 +129,12 @@ class DataCentreHistory:
             known = newest.get(post.node)
             if known is None or (post.incarnation, post.sequence) > (known.incarnation, known.sequence):
                 newest[post.node] = post
-        return max((post.rank for post in newest.values()), default=None)
+        return max(newest.values(), key=lambda post: (post.view.epoch, post.rank), default=None)
+
+    def rank(self, before_epoch: int | None = None) -> Rank | None:
+        """Return the rank of that post."""
+        best = self.best(before_epoch)
+        return None if best is None else best.rank
 
 
 def history_of(topics: DataCentreTopics) -> DataCentreHistory:

@@ -93,6 +93,8 @@ class PlannedBranch:
     dcs: tuple[str, ...]
     fork: LogPosition
     last: LogPosition
+    lineage: bytes
+    """View of its last entry."""
     updates: tuple[PlannedUpdate, ...]
     ended: tuple[EndedEntry, ...]
     disputed: tuple[DisputedQuad, ...]
@@ -100,7 +102,7 @@ class PlannedBranch:
     @property
     def name(self) -> str:
         """Name of the branch."""
-        return branch_name(self.fork, self.last)
+        return branch_name(self.fork, self.lineage)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,9 +152,9 @@ def _line(value: Mapping[str, object]) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def branch_name(fork: LogPosition, last: LogPosition) -> str:
-    """Return the name of the branch from a fork to its last entry."""
-    return f"{fork.index}-{last.chain.hex()[:12]}"
+def branch_name(fork: LogPosition, lineage: bytes) -> str:
+    """Return the name of the branch from a fork to an entry of this view."""
+    return f"{fork.index}-{lineage.hex()[:12]}"
 
 
 def preview(repository: str, topics: Mapping[str, DataCentreTopics]) -> SplitPlan:
@@ -174,7 +176,8 @@ def preview(repository: str, topics: Mapping[str, DataCentreTopics]) -> SplitPla
     # A data centre that is behind may have effects that the winner's topics lack.
     behind = [one for one in histories.values() if one.agreed.now.last in log]
     effects = _Effects([*(histories[dc] for dc in winner.dcs), *behind], now=True)
-    branches = [_Branch(one.dcs, one.path, log.fork(one.path)) for one in others]
+    forks = [(one, log.fork(one.path)) for one in others]
+    branches = [_Branch(one.dcs, one.path, fork) for one, fork in forks if fork != one.path.last]
     if not branches:
         return SplitPlan(repository=repository, winner=log.last, branches=())
     here = _Foreseen(log, effects, has_seed=any(one.effects.has_seed for one in histories.values()))
@@ -260,7 +263,7 @@ class _EndedBranch(NamedTuple):
 
     @property
     def name(self) -> str:
-        return branch_name(self.fork, self.path.last)
+        return branch_name(self.fork, self.path.entries[-1].lineage)
 
     @property
     def order(self) -> tuple[bool, tuple[object, ...]]:
@@ -278,7 +281,7 @@ def _sides(histories: Mapping[str, DataCentreHistory]) -> list[_Side]:
     paths = {dc: history.agreed.now for dc, history in histories.items()}
     groups = defaultdict[LogPosition, list[str]](list)
     for dc, path in paths.items():
-        if all(path.last == other.last or path.last not in other for other in paths.values()):
+        if not any(_is_behind(histories[dc], histories[other]) for other in paths):
             groups[path.last].append(dc)
     sides = [
         _Side(
@@ -292,18 +295,27 @@ def _sides(histories: Mapping[str, DataCentreHistory]) -> list[_Side]:
     return sorted(sides, key=lambda side: side.order, reverse=True)  # a reverse sort is stable, too
 
 
+def _is_behind(one: DataCentreHistory, other: DataCentreHistory) -> bool:
+    """Return whether a data centre lacks entries of another one, and has none of its own."""
+    path = one.agreed.now
+    if path.last == other.agreed.now.last or path.last not in other.agreed.now:
+        return False
+    mine, theirs = one.best(), other.best()
+    return path.last == START or mine is None or (theirs is not None and mine.view.id == theirs.view.id)
+
+
 def _ended(histories: Mapping[str, DataCentreHistory]) -> list[_EndedBranch]:
     """Return all branches that cuts have ended, in the order of plans."""
-    found = dict[str, _EndedBranch]()
+    found = dict[LogPosition, _EndedBranch]()
     for dc, history in histories.items():
         for one in history.agreed.ended:
             log = _log_taken_over(one, history, histories)
             branch = _EndedBranch((dc,), one.path, log.fork(one.path), log, one.cut.epoch)
             if branch.fork == one.path.last:
                 continue  # nothing gave way
-            known = found.get(branch.name, branch)
+            known = found.get(one.path.last, branch)
             first = min(known, branch, key=lambda one: one.epoch)
-            found[branch.name] = first._replace(dcs=tuple(sorted({*known.dcs, dc})))
+            found[one.path.last] = first._replace(dcs=tuple(sorted({*known.dcs, dc})))
     whole = [
         one
         for one in found.values()
@@ -447,6 +459,8 @@ class _Classifier:
         self._lines = set[str]()
         """Lines that updates of the branch change, there or here."""
         self.entries = branch.path.behind(branch.fork)
+        self.result_at = self._end
+        """Index of its last update behind the winner's log."""
 
     def _changes_there(self, entry: LoggedEntry) -> Changes:
         effect = self._effects.of(entry)
@@ -463,6 +477,7 @@ class _Classifier:
         if here is None:
             return PlannedUpdate(*names, self._here.missing)
         self._lines |= here.changes.keys()
+        self.result_at = max(self.result_at, here.index)
         quads = [state for line, state in here.changes.items() if is_quad(line)]
         return PlannedUpdate(
             *names,
@@ -494,12 +509,12 @@ class _Classifier:
         return self._there.state(line, self._branch.fork.index) if state is None else state
 
     def disputed(self) -> Iterator[DisputedQuad]:
-        """Yield the disputed quads, once all updates of all branches are known."""
+        """Yield the disputed quads, once all updates of the branch are known."""
         for line in sorted(filter(is_quad, self._winners & self._lines)):
             base = self._here.timeline.state(line, self._branch.fork.index)
             winner = self._here.timeline.state(line, self._end)
             branch = self._there.state(line, self._branch.path.last.index)
-            result = self._here.timeline.state(line, self._here.end)
+            result = self._here.timeline.state(line, self.result_at)
             found = DisputedQuad(
                 line, bool(base), bool(winner), bool(base if branch is None else branch), bool(result)
             )
@@ -530,6 +545,7 @@ def _plan(
                 dcs=branch.dcs,
                 fork=branch.fork,
                 last=branch.path.last,
+                lineage=branch.path.entries[-1].lineage,
                 updates=tuple(updates),
                 ended=tuple(
                     EndedEntry(one.index, one.id.hex())

@@ -293,7 +293,7 @@ def test_the_canonical_lines_and_their_hash() -> None:
     found = preview("main", split(winner, branch))
     assert "".join(f"{line}\n" for line in found.lines()) == expected
     assert found.hash == blake2b(expected.encode(), digest_size=32).hexdigest()
-    assert found.branches[0].name == f"3-{decision.chain.hex()[:12]}"
+    assert found.branches[0].name == f"3-{decision.lineage.hex()[:12]}"
 
 
 def test_lines_of_quads_are_sorted_by_code_points_and_not_escaped() -> None:
@@ -362,7 +362,7 @@ def test_two_branches_one_behind_the_other() -> None:
         ("commutes", "APPLIED", 1, 0),
         ("duplicate", None, 0, 0),
     ]
-    assert disputed(found.branches[0]) == {quad("c"): "0101"}
+    assert disputed(found.branches[0]) == {quad("c"): "0100"}
     assert disputed(found.branches[1]) == {}
 
 
@@ -573,7 +573,7 @@ def rejoined(over: int = 2) -> Over:
 
 
 def name_of(branch: list[LoggedEntry]) -> str:
-    return f"{FORK}-{branch[-1].chain.hex()[:12]}"
+    return f"{FORK}-{branch[-1].lineage.hex()[:12]}"
 
 
 def test_a_report_has_the_hash_of_the_preview() -> None:
@@ -734,7 +734,7 @@ def test_the_newest_split_and_another_one() -> None:
             ]
         ),
     }
-    newest = f"{fork.index}-{apart.entries[-1].chain.hex()[:12]}"
+    newest = f"{fork.index}-{apart.entries[-1].lineage.hex()[:12]}"
     assert branch_names(after) == [newest, name_of(over.branch)]
     assert [one.name for one in report("main", after).branches] == [newest]
     assert report("main", after).winner.index == fork.index + 1
