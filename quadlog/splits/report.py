@@ -314,14 +314,15 @@ class Report:
         compaction = topics.compaction(self._phase)
         outcomes = _whole(compaction.outcomes(spans)).withColumnRenamed("index", "became")
         verdicts = became.join(outcomes, "became").select("n", "became", "outcome", "reason")
-        changes = by_update(compaction.changes(spans)).withColumnRenamed("n", "became")
+        changes = by_update(self._changes(topics, spans)).withColumnRenamed("n", "became")
         here = changes.join(became, "became").select("line", "n", f.col("change").cast("int").alias("change"))
         return verdicts, here
 
     def _changes(self, topics: DataCentreTopics, spans: Sequence[Span]) -> DataFrame:
         if not spans:
             return self._empty("line string, moment long")
-        return topics.compaction(self._phase).changes(spans)
+        # A graph that is dropped with its quads was no empty graph, and is none.
+        return topics.compaction(self._phase).changes(spans).filter(f.col("moment") % MOMENTS != NEVER)
 
     def _empty(self, columns: str) -> DataFrame:
         """Return a table without rows; `columns`: names and types."""
@@ -435,12 +436,11 @@ class Report:
 
 
 def _lines(effect: Effect) -> Iterator[tuple[str, int]]:
-    """Yield the lines that an effect changes, as `Compaction.changes` names them."""
+    """Yield the lines that an effect changes, as `Compaction.changes` names them, but those of dropped graphs."""
     there = {**dict.fromkeys(effect.deleted, GONE), **dict.fromkeys(effect.inserted, THERE)}
     yield from there.items()
     graphs = {
         **dict.fromkeys(effect.filled, GONE),
-        **dict.fromkeys(effect.dropped, NEVER),
         **dict.fromkeys(effect.emptied, THERE),
     }
     for graph, change in graphs.items():

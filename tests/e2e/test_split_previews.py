@@ -88,7 +88,7 @@ def made(cluster: Cluster, directory: Path, command: str, dcs: tuple[str, ...]) 
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr
     report: dict[str, Any] = json.loads((directory / "report.json").read_text())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import nullcontext
 from hashlib import blake2b
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,12 +13,14 @@ import pytest
 from quadlog.core.model import TransactionKind
 from quadlog.errors import SetupError, Unavailable, UserError
 from quadlog.replay.spark import SparkSettings
+from quadlog.splits.plan import PlanHash
 from quadlog.splits.report import Report
 from quadlog.splits.topics import WORK, SplitOptions
 from quadlog.worker.evaluate.limits import EvaluationLimits
 from tests.support import plain_splits
 from tests.support.plain_splits import read_topics
-from tests.support.split_logs import AGAIN, MAJORITY, MINORITY, SideLog, SplitTopics, quad
+from tests.support.plain_updates import Updates
+from tests.support.split_logs import AGAIN, DCS, MAJORITY, MINORITY, SECOND, SideLog, SplitTopics, quad
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,13 +63,23 @@ def made(
             **more,
         }
     )
-    report = Report(wanted, spark, lambda _: nullcontext()).make()
+    lines = list[str]()
+    with pytest.MonkeyPatch.context() as patched:
+        original = PlanHash._add
+
+        def add(self: PlanHash, line: dict[str, Any]) -> None:
+            lines.append(json.dumps(line, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
+            original(self, line)
+
+        patched.setattr(PlanHash, "_add", add)
+        report = Report(wanted, spark, lambda _: nullcontext()).make()
     assert json.loads(json.dumps(report)) == report
     if not more:
         read = read_topics(topics.repository, topics.kafkas)
         plan = plain_splits.report if is_over else plain_splits.preview
         found = plan(topics.repository, read)
-        assert found.hash == report["plan"], found.lines()
+        assert lines == found.lines()
+        assert found.hash == report["plan"]
         assert [one.name for one in found.branches] == [one["name"] for one in report["branches"]]
     return report
 
@@ -305,3 +318,54 @@ def test_an_update_that_never_ends_is_rejected_as_a_worker_would(
     found = report["branches"][0]["transactions"]
     assert [one["class"] for one in found] == ["commutes", "rejected", "commutes"]
     assert "update-timeout" in found[1]["reason"]
+
+
+def random_text(random: Random) -> str:
+    """An update about a few subjects and graphs: two sides often concern the same lines."""
+    one, other = (f"<urn:s{random.randrange(4)}>" for _ in range(2))
+    value, graph = random.randrange(3), f"<urn:g{random.randrange(2)}>"
+    return random.choice(
+        [
+            f"INSERT DATA {{ {one} <urn:p> {value} }}",
+            f"DELETE DATA {{ {one} <urn:p> {value} }}",
+            f"DELETE {{ {one} <urn:p> ?o }} INSERT {{ {one} <urn:p> {value} }} WHERE {{ {one} <urn:p> ?o }}",
+            f"INSERT {{ {one} <urn:p> ?o }} WHERE {{ {other} <urn:p> ?o }}",
+            f"INSERT {{ {one} <urn:n> ?n }} WHERE {{ SELECT (COUNT(*) AS ?n) {{ ?s <urn:p> ?o }} }}",
+            f"DELETE WHERE {{ {one} ?p ?o }}",
+            f"INSERT DATA {{ GRAPH {graph} {{ {one} <urn:p> {value} }} }}",
+            f"DELETE WHERE {{ GRAPH {graph} {{ ?s ?p ?o }} }}",
+            f"CREATE SILENT GRAPH {graph}",
+            f"CLEAR SILENT GRAPH {graph}",
+            f"DROP SILENT GRAPH {graph}",
+            f"CREATE GRAPH {graph}",
+            "INSERT DATA { no update",
+        ]
+    )
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 30))])
+def test_random_sides_have_the_plan_of_the_plain_reader(
+    spark: SparkSession, topics: SplitTopics, tmp_path: Path, seed: int
+) -> None:
+    """Two branches beside the winner; what became of them is what was foreseen."""
+    random = Random(seed)
+    base, store = SideLog(), Updates([])
+    for number in range(10):
+        base.evaluate(f"{random_text(random)} # {number}", store)
+    shared = [f"{random_text(random)} # both" for _ in range(2)]
+    sides = [base.fork(MAJORITY), *(base.fork(view) for view in (MINORITY, SECOND))]
+    for side in sides:
+        store = Updates(side.effects)
+        texts = [
+            f"{random_text(random)} # {side.view.id.hex()[:8]} {number}"
+            for number in range(random.randrange(15))
+        ]
+        texts += [text for text in dict.fromkeys(shared) if random.random() < 0.5]
+        random.shuffle(texts)
+        for text in texts:
+            side.evaluate(text, store)
+    for dc, side, epoch in zip(DCS, sides, (2, 1, 1), strict=True):
+        topics.write(dc, side.entries, side.effects)
+        topics.post(dc, side.view, side.last, epoch=epoch)
+    report = made(spark, topics, tmp_path / "p")
+    assert len(report["sides"]) >= 1

@@ -86,6 +86,10 @@ class Updates:
         for graph in effect.emptied:
             self._store.add_graph(_graph(graph))
 
+    def graphs(self) -> set[str]:
+        """Return the names of the graphs that have quads, as effects write them."""
+        return {str(quad.graph_name) for quad in self._store if quad.graph_name != DefaultGraph()}
+
     def lines(self) -> set[str]:
         """Return the lines of all quads, and of all empty named graphs."""
         filled = {quad.graph_name for quad in self._store}

@@ -12,7 +12,7 @@ from producers.effects import EffectsMirror, EffectsProducer
 from producers.rounds import RoundsProducer
 from producers.status import StatusProducer
 from quadlog.broker import Admin, KafkaOutlet
-from quadlog.core.effects.signature import after, as_bytes
+from quadlog.core.effects.lines import ChangeLines
 from quadlog.core.model import (
     GENESIS,
     LogPosition,
@@ -22,22 +22,26 @@ from quadlog.core.model import (
     TransactionKind,
     View,
     chain_hash,
-    effects_chain,
     hash_of,
     payload_digest,
 )
 from quadlog.core.records import Cut, Effect, LoggedEntry, Outcome, Rewind
 from quadlog.topics import Topics
 from tests.support.brokers import never
-from tests.support.whole_log import FENCE, TERM, beat
+from tests.support.plain_updates import is_quad
+from tests.support.whole_log import FENCE, TERM, beat, change
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from tests.support.plain_updates import Updates
 
 DCS = ("dc1", "dc2", "dc3")
 FIRST = View(epoch=1, members=("dc1-m1", "dc2-m1", "dc3-m1"))
 MAJORITY = View(epoch=2, members=("dc1-m1", "dc2-m1"), parent=FIRST.id)
 MINORITY = View(epoch=2, members=("dc3-m1",), parent=FIRST.id)
+SECOND = View(epoch=2, members=("dc2-m1",), parent=FIRST.id)
+"""Of a third side."""
 AGAIN = View(epoch=3, members=FIRST.members, parent=MAJORITY.id)
 
 
@@ -74,6 +78,18 @@ class SideLog:
         created: int = 1,
     ) -> LoggedEntry:
         """An update with this effect; the id is that of its text."""
+        entry = self._entry(text, kind=kind, options=options, created=created)
+        self._evaluated(entry, ChangeLines(tuple(deleted), tuple(inserted)), reason)
+        return entry
+
+    def _entry(
+        self,
+        text: str,
+        *,
+        kind: TransactionKind = TransactionKind.TX,
+        options: Mapping[str, str] | None = None,
+        created: int = 1,
+    ) -> LoggedEntry:
         index = len(self.entries) + 1
         previous = self.entries[-1].chain if self.entries else GENESIS
         body, options = text.encode(), options or {}
@@ -103,7 +119,6 @@ class SideLog:
             body=body,
         )
         self.entries.append(entry)
-        self._evaluate(entry, deleted, inserted, reason)
         return entry
 
     def agree_again(
@@ -112,31 +127,32 @@ class SideLog:
         """An update of the other side, behind this log."""
         self.agree(entry.body.decode(), deleted, inserted, options=entry.options, created=entry.created)
 
-    def _evaluate(
-        self, entry: LoggedEntry, deleted: Sequence[str], inserted: Sequence[str], reason: str | None
-    ) -> None:
+    def _evaluated(self, entry: LoggedEntry, lines: ChangeLines, reason: str | None) -> None:
+        outcome = Outcome.APPLIED if reason is None else Outcome.REJECTED
         before = self.effects[-1] if self.effects else None
-        signature, chain, quads = (
-            (before.signature_after, before.chain, before.quads) if before else (bytes(32), GENESIS, 0)
+        self.effects.append(change(entry, before, lines, outcome=outcome, reason=reason))
+
+    def evaluate(self, text: str, updates: Updates) -> LoggedEntry:
+        """An update with the effect that it has on this store, which is that of this side."""
+        entry = self._entry(text)
+        graphs = updates.graphs()
+        found = updates.evaluate(entry)
+        assert found is not None, "it needs no other server"
+        there = found.changes.items()
+        empties = {
+            line.removeprefix("# empty graph "): is_there for line, is_there in there if not is_quad(line)
+        }
+        left = {*updates.graphs(), *(graph for graph, is_empty in empties.items() if is_empty)}
+        lines = ChangeLines(
+            deleted=tuple(sorted(line for line, is_there in there if is_quad(line) and not is_there)),
+            inserted=tuple(sorted(line for line, is_there in there if is_quad(line) and is_there)),
+            emptied=tuple(sorted(graph for graph, is_empty in empties.items() if is_empty)),
+            filled=tuple(sorted(graph for graph, is_empty in empties.items() if not is_empty)),
+            dropped=tuple(sorted(graphs - left)),
         )
-        effect = Effect(
-            index=entry.index,
-            id=entry.id,
-            entry_chain=entry.chain,
-            term=TERM,
-            attempt=1,
-            outcome=Outcome.APPLIED if reason is None else Outcome.REJECTED,
-            reason=reason,
-            deleted=tuple(deleted),
-            inserted=tuple(inserted),
-            quads=quads + len(inserted) - len(deleted),
-            signature_before=signature,
-            signature_after=b"",
-            chain=b"",
-        )
-        then = as_bytes(after(int.from_bytes(signature, "big"), effect))
-        chain = effects_chain(chain, entry.chain, effect.outcome, then)
-        self.effects.append(replace(effect, signature_after=then, chain=chain))
+        reason = None if found.outcome is Outcome.APPLIED else "refused"
+        self._evaluated(entry, lines, reason)
+        return entry
 
 
 class SplitTopics:

@@ -104,6 +104,7 @@ def change(
     lines: ChangeLines,
     *,
     outcome: Outcome = Outcome.APPLIED,
+    reason: str | None = None,
     term: bytes = TERM,
     attempt: int = 1,
 ) -> Effect:
@@ -118,6 +119,7 @@ def change(
         term=term,
         attempt=attempt,
         outcome=outcome,
+        reason=reason,
         **lines._asdict(),
         quads=quads + len(lines.inserted) - len(lines.deleted),
         signature_before=signature,
