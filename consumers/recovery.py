@@ -82,7 +82,7 @@ class Path:
         return max((one.last for one in self.stretches if one.epoch < epoch), default=0)
 
 
-class Branch(NamedTuple):
+class EndedBranch(NamedTuple):
     """Entries of a topic that a cut has ended."""
 
     path: Path
@@ -102,7 +102,7 @@ class PathReader:
         self._joiner = codec.ChunkJoiner()
         self._before = START
         self._stretches: list[EntryStretch] = []
-        self.branches: list[Branch] = []
+        self.branches: list[EndedBranch] = []
         """In the order of their cuts."""
 
     @property
@@ -167,7 +167,7 @@ class PathReader:
             return
         kept = [one for one in self._stretches if one.first <= cut.index]
         ended = Path(self._stretches, self._before, before)
-        self.branches.append(Branch(ended, LogPosition(cut.index, cut.chain), cut.epoch))
+        self.branches.append(EndedBranch(ended, LogPosition(cut.index, cut.chain), cut.epoch))
         if kept and kept[-1].last > cut.index:
             newest = kept[-1]
             kept[-1] = EntryStretch(newest.first, cut.index, newest.start, newest.epoch, newest.cut)

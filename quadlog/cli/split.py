@@ -151,7 +151,7 @@ def _run(directory: Path, kafka: list[str], **more: Any) -> None:  # noqa: ANN40
 
     for line in summary_of(run_split(_options(directory, kafka, **more))):
         typer.echo(line)
-    typer.echo(f"{directory / 'report.json'}")
+    typer.echo(f"{directory / 'report.html'}, report.json, report.ttl")
 
 
 def _options(directory: Path, kafka: list[str], **more: Any) -> SplitOptions:  # noqa: ANN401

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from consumers.recovery import Branch, common
+from consumers.recovery import EndedBranch, common
 from quadlog.core.model import LogPosition
 from quadlog.errors import UserError
 from quadlog.splits.sides import Behind, Side, in_order, sides_of
@@ -92,7 +92,9 @@ def case_of_now(dcs: Mapping[str, DataCentreTopics]) -> Case:
     return Case(winner=winner, topics=own, path=own.path, sides=branches, behind=behind, is_over=False)
 
 
-def ended_branches(dcs: Mapping[str, DataCentreTopics]) -> Iterator[tuple[str, DataCentreTopics, Branch]]:
+def ended_branches(
+    dcs: Mapping[str, DataCentreTopics],
+) -> Iterator[tuple[str, DataCentreTopics, EndedBranch]]:
     """Yield name, topics and branch of what cuts have ended in each data centre, in the order of the cuts."""
     found = [(branch.epoch, dc, branch) for dc, topics in dcs.items() for branch in topics.reader.branches]
     for _, dc, branch in sorted(found, key=lambda one: one[:2]):
@@ -113,7 +115,7 @@ def case_that_is_over(dcs: Mapping[str, DataCentreTopics], name: str | None) -> 
     if name is not None and name not in epochs:
         raise UserError(f"there is no branch {name}; there are {', '.join(epochs)}")
     epoch = ended[-1][2].epoch if name is None else epochs[name]
-    split = dict[str, list[tuple[DataCentreTopics, Branch]]]()
+    split = dict[str, list[tuple[DataCentreTopics, EndedBranch]]]()
     for named, topics, branch in ended:
         if epochs[named] == epoch:
             split.setdefault(named, []).append((topics, branch))

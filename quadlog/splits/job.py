@@ -13,6 +13,8 @@ from quadlog.replay.spark import session, shown, told
 from quadlog.replay.survey import Surveyor
 from quadlog.splits.cases import branches_in, case_of_now, named_branch
 from quadlog.splits.changes import net_change
+from quadlog.splits.html import html_of
+from quadlog.splits.rdf import turtle_of
 from quadlog.splits.report import Report
 from quadlog.splits.topics import WORK, opened
 
@@ -44,6 +46,8 @@ def run_split(wanted: SplitOptions) -> dict[str, Any]:
         with session(wanted.spark, phases.write) as spark, told("there is no report"):
             report = Report(wanted, spark, lambda name: shown(phases, spark, name)).make()
         (directory / "report.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+        (directory / "report.html").write_text(html_of(report))
+        (directory / "report.ttl").write_text(turtle_of(report))
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise

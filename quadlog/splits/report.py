@@ -491,7 +491,7 @@ def _sides_of(case: Case) -> list[dict[str, Any]]:
     return [
         {
             "dcs": side.dcs,
-            "wins": side is case.winner,
+            "wins": side is case.winner and side.rank is not None,
             "last": _position(side.last),
             "fork": None if fork is None else fork.index,
             "length": 0 if fork is None else side.last.index - fork.index,

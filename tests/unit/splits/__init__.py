@@ -1,1 +1,1 @@
-"""Tests of quadlog.splits."""
+"""Of `quadlog/splits/`."""

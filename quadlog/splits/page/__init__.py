@@ -1,0 +1,1 @@
+"""Parts of the HTML page of a report."""
