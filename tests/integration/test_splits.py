@@ -246,6 +246,7 @@ def test_of_three_branches_the_second_follows_the_first(
     topics.write("dc2", second.entries, second.effects)
     topics.write("dc3", third.entries, third.effects)
     topics.post("dc3", MINORITY, third.last, epoch=1)
+    topics.pass_on("dc1", "dc2", MAJORITY, ours.last, epoch=2)
     report = made(spark, topics, tmp_path / "p")
     assert [side["dcs"] for side in report["sides"]] == [["dc1"], ["dc3"], ["dc2"]]
     assert [branch["classes"] for branch in report["branches"]] == [

@@ -11,6 +11,7 @@ from producers.agreed import AgreedProducer
 from producers.effects import EffectsMirror, EffectsProducer
 from producers.rounds import RoundsProducer
 from producers.status import StatusProducer
+from quadlog import codec
 from quadlog.broker import Admin, KafkaOutlet
 from quadlog.core.effects.lines import ChangeLines
 from quadlog.core.model import (
@@ -26,6 +27,7 @@ from quadlog.core.model import (
     payload_digest,
 )
 from quadlog.core.records import Cut, Effect, LoggedEntry, Outcome, Rewind
+from quadlog.ports import Record
 from quadlog.topics import Topics
 from tests.support.brokers import never
 from tests.support.plain_updates import is_quad
@@ -192,8 +194,20 @@ class SplitTopics:
         self._outlet.flush()
 
     def post(self, dc: str, view: View, base: LogPosition, *, epoch: int, sequence: int = 1) -> None:
-        """The newest post of a data centre's master, and a heartbeat of its worker.  `epoch`: that of its rank."""
-        post = Post(
+        """The newest post of a data centre's master; `epoch`: that of its rank."""
+        rounds = RoundsProducer(self._outlet, Topics(self.repository, dc).rounds)
+        rounds.publish(self._post(dc, view, base, epoch=epoch, sequence=sequence), at=0)
+        self._outlet.flush()
+
+    def pass_on(self, dc: str, to: str, view: View, base: LogPosition, *, epoch: int) -> None:
+        """A post of a data centre's master, which a master of another one passes on to those that do not hear it."""
+        value = codec.encode_post(self._post(dc, view, base, epoch=epoch, sequence=9))
+        record = Record("", 0, f"{dc}-m1".encode(), value, [])
+        RoundsProducer(self._outlet, Topics(self.repository, to).rounds).pass_on(record, dc)
+        self._outlet.flush()
+
+    def _post(self, dc: str, view: View, base: LogPosition, *, epoch: int, sequence: int) -> Post:
+        return Post(
             node=f"{dc}-m1",
             incarnation=bytes(16),
             sequence=sequence,
@@ -203,8 +217,6 @@ class SplitTopics:
             queue=(),
             rank=Rank(epoch, decided=True, members=len(view.members), ids=view.members),
         )
-        RoundsProducer(self._outlet, Topics(self.repository, dc).rounds).publish(post, at=0)
-        self._outlet.flush()
 
     def beat(self, dc: str, effect: Effect) -> None:
         StatusProducer(self._outlet, Topics(self.repository, dc).status).publish(

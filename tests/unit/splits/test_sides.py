@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from quadlog.core.model import START, LogPosition, Post, Rank, View
 from quadlog.splits.sides import Side, reasons_of, sides_of
 
@@ -62,6 +64,15 @@ def test_a_side_without_entries_of_its_own_may_win() -> None:
     sides, behind = sides_of({"dc1": SHARED, "dc3": A}, posts, has)
     assert [side.dcs for side in sides] == [["dc1"], ["dc3"]]
     assert behind == []
+
+
+def test_the_last_post_of_a_master_that_is_down_counts_only_in_its_view() -> None:
+    """Before the split, its view had three members; the side of the other one has two."""
+    before = replace(post("m4", rank(1, "m1", "m2", "m3")), view=View(epoch=1, members=("m1",)))
+    now = replace(post("m3", FEW), view=View(epoch=2, members=("m3",)))
+    side = Side(dcs=["dc3"], last=B, posts=[before, now])
+    assert side.rank == FEW
+    assert side.masters == ("m3",)
 
 
 def test_a_side_without_posts_or_entries_comes_last() -> None:
