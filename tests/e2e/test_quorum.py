@@ -104,9 +104,18 @@ def test_a_master_is_gone_for_good(lab: RunningLab) -> None:
         assert stored(cluster, ["between"]) == []
 
 
-@pytest.mark.parametrize("evaluates", [False, True], ids=["another", "the one that evaluates"])
+@pytest.mark.parametrize(
+    "evaluates",
+    [
+        pytest.param(False, id="another", marks=pytest.mark.soak),
+        pytest.param(True, id="the one that evaluates"),
+    ],
+)
 def test_the_side_that_is_cut_off_waits(impatient: RunningLab, evaluates: bool) -> None:  # noqa: FBT001
-    """It refuses every write at once, shows what it has, and has nothing to take back."""
+    """It refuses every write at once, shows what it has, and has nothing to take back.
+
+    Another one than that which evaluates is cut off in the soak; in short: `test_split_stories.py`, with Quorum.
+    """
     with in_turn(impatient) as cluster:
         home: str = cluster.status()["view"]["home"]
         dc = home if evaluates else max({"dc1", "dc2", "dc3"} - {home})
