@@ -93,9 +93,16 @@ def test_a_setting_counts_at_all_masters_and_survives_restarts(cluster: Cluster)
     assert logged(cluster, "setting_changed", "dc1-m1", name="max-peer-lag", value="5") == 1
 
 
-def test_wrong_values_are_refused_at_the_command_line_and_nothing_is_logged(cluster: Cluster) -> None:
+FEW = [*{name: (name, text) for name, text in WRONG}.values()]
+"""One for each setting; the others are given to a master without a cluster, too (`test_settings_door.py`)."""
+
+
+@pytest.mark.parametrize("wrong", [FEW, pytest.param(WRONG, marks=pytest.mark.soak)], ids=["few", "all"])
+def test_wrong_values_are_refused_at_the_command_line_and_nothing_is_logged(
+    cluster: Cluster, wrong: list[tuple[str, str]]
+) -> None:
     with nothing_logged(cluster):
-        for name, text in WRONG:
+        for name, text in wrong:
             with pytest.raises(UserError, match=f"^{name} is "):
                 set_setting(cluster.masters[0], name, text, pytest.fail)
     one = quadlog("config", "set", "log-max-size", "7d", "--at", cluster.masters[0])
