@@ -19,7 +19,7 @@ from tests.support.clusters.cluster import HTTP, Cluster, ask, counted, evaluati
 from tests.support.clusters.controls import delete, listed, put
 from tests.support.clusters.many import update_all
 from tests.support.clusters.trouble import logged
-from tests.support.labs import BROKERS
+from tests.support.labs import BROKERS, QUICK_JAVA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,8 +43,9 @@ SERVED_S = 2.0
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
-    """One data centre."""
-    with BROKERS.lab(tmp_path_factory.mktemp("catching-up") / "lab", dcs=1, workers=3) as running:
+    """One data centre; Java is Spark's here."""
+    directory = tmp_path_factory.mktemp("catching-up") / "lab"
+    with BROKERS.lab(directory, dcs=1, workers=3, environment=QUICK_JAVA) as running:
         yield running
 
 

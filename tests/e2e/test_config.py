@@ -28,9 +28,12 @@ TWO_ROUNDS_S = 2.0
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
-    environment = {"QUADLOG_LOG_TRIM_EVERY": "1"}
     with BROKERS.lab(
-        tmp_path_factory.mktemp("config") / "lab", dcs=3, workers=1, environment=environment
+        tmp_path_factory.mktemp("config") / "lab",
+        dcs=3,
+        workers=1,
+        environment={"QUADLOG_LOG_TRIM_EVERY": "1"},
+        settings=["min-time-to-consider-full-replication=50", "tx-log-max-size=500"],
     ) as lab:
         yield lab
 
@@ -44,6 +47,16 @@ def cluster(running: RunningLab) -> Iterator[Cluster]:
 def setting(cluster: Cluster, name: str, master: int) -> dict[str, Any]:
     found: dict[str, Any] = HTTP.get(f"{cluster.masters[master]}/cluster/settings/{name}").json()
     return found
+
+
+def test_a_lab_is_started_with_settings(cluster: Cluster, tmp_path: Path) -> None:
+    """By their names in files, at all masters; one that does not exist starts nothing."""
+    refused = quadlog("lab", "up", "--set", "max-lag=5", "--dir", str(tmp_path / "none"))
+    assert (refused.returncode, refused.stderr) == (1, "UserError: --set: there is no setting max-lag\n")
+    for number in range(3):
+        for name, value in (("min-time-to-consider-full-replication", "50"), ("log-max-size", "500")):
+            found = setting(cluster, name, number)
+            assert (found["value"], found["source"]) == (value, "file")
 
 
 def test_a_setting_counts_at_all_masters_and_survives_restarts(cluster: Cluster) -> None:
@@ -80,9 +93,16 @@ def test_a_setting_counts_at_all_masters_and_survives_restarts(cluster: Cluster)
     assert logged(cluster, "setting_changed", "dc1-m1", name="max-peer-lag", value="5") == 1
 
 
-def test_wrong_values_are_refused_at_the_command_line_and_nothing_is_logged(cluster: Cluster) -> None:
+FEW = [*{name: (name, text) for name, text in WRONG}.values()]
+"""One for each setting; the others are given to a master without a cluster, too (`test_settings_door.py`)."""
+
+
+@pytest.mark.parametrize("wrong", [FEW, pytest.param(WRONG, marks=pytest.mark.soak)], ids=["few", "all"])
+def test_wrong_values_are_refused_at_the_command_line_and_nothing_is_logged(
+    cluster: Cluster, wrong: list[tuple[str, str]]
+) -> None:
     with nothing_logged(cluster):
-        for name, text in WRONG:
+        for name, text in wrong:
             with pytest.raises(UserError, match=f"^{name} is "):
                 set_setting(cluster.masters[0], name, text, pytest.fail)
     one = quadlog("config", "set", "log-max-size", "7d", "--at", cluster.masters[0])
@@ -109,18 +129,3 @@ def test_a_limit_that_is_set_while_it_runs_shortens_the_log(cluster: Cluster) ->
     assert (answer.status_code, answer.json()["value"], answer.json()["by"]) == (200, "200", "127.0.0.1")
     write(cluster, 1, 420)
     until_they_begin_behind(cluster.lab, 50, 30)
-
-
-def test_a_lab_is_started_with_settings(tmp_path: Path) -> None:
-    """By their names in files, at all masters; one that does not exist starts nothing."""
-    refused = quadlog("lab", "up", "--set", "max-lag=5", "--dir", str(tmp_path / "none"))
-    assert (refused.returncode, refused.stderr) == (1, "UserError: --set: there is no setting max-lag\n")
-    with BROKERS.lab(
-        tmp_path / "lab", dcs=1, workers=1, settings=["max-peer-lag=7", "tx-log-max-size=500"]
-    ) as lab:
-        [master] = Cluster(lab).masters
-        found = {one["name"]: one for one in HTTP.get(f"{master}/cluster/settings").json()["settings"]}
-    assert [(found[name]["value"], found[name]["source"]) for name in ("max-peer-lag", "log-max-size")] == [
-        ("7", "file"),
-        ("500", "file"),
-    ]

@@ -10,12 +10,15 @@ import pytest
 from quadlog.failpoints import Failpoint
 from tests.support.clusters.cluster import Cluster, until
 from tests.support.clusters.duty import (
+    DCS,
     Load,
     check,
     during,
     evaluating_in,
+    goes_on,
     handovers,
     hardly_noticed,
+    too_small,
     wait_for,
     workers_in,
 )
@@ -91,3 +94,28 @@ def test_a_master_that_dies_before_a_handover_says_it_when_it_is_back(moving: Cl
     for worker in workers_in("dc3"):
         moving.lab.start(worker)
     check(moving, load)
+
+
+def test_where_a_data_centre_that_is_not_the_home_is_full_the_duty_goes_on_to_the_next(
+    moving: Cluster,
+) -> None:
+    """Its effects topic takes no record; more of that: `test_full_effects.py`."""
+    wait_for(moving, "dc1")
+    epoch, before = moving.status()["view"]["epoch"], handovers(moving)
+    for worker in workers_in("dc1"):
+        moving.lab.kill(worker)
+    assert moving.update("INSERT DATA { <urn:a> <urn:p> 1 }", master=1).status_code == 204
+    wait_for(moving, "dc2")
+    for worker in workers_in("dc1"):
+        moving.lab.start(worker)
+    moving.wait_until_equal()
+    load = Load(moving, DCS)
+    with too_small(moving, 1) as (fill, empty):
+        there = (0.0, lambda: wait_for(moving, "dc3"))
+        asyncio.run(
+            during(load, (1.0, fill), there, (0.0, lambda: goes_on(moving)), (1.0, empty), (1.0, there[1]))
+        )
+        hardly_noticed(load)
+        assert handovers(moving) == [*before, "dc2", "dc3"]
+        assert moving.status()["view"]["epoch"] == epoch, "the home can hand it over"
+        check(moving, load)

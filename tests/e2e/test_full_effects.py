@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from quadlog.codec.envelope import EPOCH, INDEX
-from tests.support.clusters.cluster import HTTP, Cluster, evaluating, index_of, name, objects, records, until
+from tests.support.clusters.cluster import HTTP, Cluster, evaluating, records, until
 from tests.support.clusters.duty import (
     DCS,
     Load,
@@ -24,15 +24,17 @@ from tests.support.clusters.duty import (
     during,
     evaluates_at_home,
     evaluating_in,
+    goes_on,
     handovers,
     hardly_noticed,
+    too_small,
     wait_for,
     workers_in,
 )
 from tests.support.clusters.ending import in_turn
 from tests.support.clusters.second_broker import Topic, leave, replicated
 from tests.support.clusters.trouble import reads_served
-from tests.support.labs import BROKERS, running_lab
+from tests.support.labs import running_lab
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -75,14 +77,6 @@ def too_few_in_sync(cluster: Cluster, dc: int) -> Iterator[tuple[Callable[[], No
         yield lambda: leave(broker, topic), lambda: topic.configure("min.insync.replicas", None)
 
 
-@contextmanager
-def too_small(cluster: Cluster, dc: int) -> Iterator[tuple[Callable[[], None], Callable[[], None]]]:
-    """No record fits: each is refused for good."""
-    topic = Topic(cluster, dc, "effects")
-    limit = "max.message.bytes"
-    yield lambda: topic.configure(limit, "100"), lambda: topic.configure(limit, None)
-
-
 def cpu_s(pid: int) -> float:
     """What a process took of all cores since it began."""
     user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
@@ -96,48 +90,6 @@ def full_alarms(cluster: Cluster, master: int = 0) -> list[dict[str, Any]]:
 def following(home: str) -> str:
     """Which data centre is the home where that one gives it up: the first that is left."""
     return next(dc for dc in DCS if dc != home)
-
-
-def goes_on(cluster: Cluster) -> None:
-    """Each master takes an update, and shows it to whoever asks it then."""
-    for number in range(len(cluster.masters)):
-        subject = name()
-        began = time.monotonic()
-        answer = cluster.update(f"INSERT DATA {{ {subject} <urn:is> 'there' }}", master=number)
-        assert answer.status_code == 204, answer.text
-        assert objects(cluster.masters[number], subject) == ["there"]
-        took = time.monotonic() - began
-        print(f"an update and its read at {DCS[number]} took {took:.2f} s")
-        status = HTTP.get(f"{cluster.masters[number]}/tx/{answer.headers['Quadlog-Tx']}").json()
-        assert (status["state"], status["index"]) == ("applied", index_of(answer))
-
-
-# A lab of its own comes first: the one for all others would idle beside it.
-def test_where_a_data_centre_that_is_not_the_home_is_full_the_duty_goes_on_to_the_next(
-    tmp_path: Path,
-) -> None:
-    with BROKERS.lab(tmp_path / "lab", dcs=3, workers=2) as lab:
-        filling = Cluster(lab)
-        wait_for(filling, "dc1")
-        for worker in workers_in("dc1"):
-            filling.lab.kill(worker)
-        assert filling.update("INSERT DATA { <urn:a> <urn:p> 1 }", master=1).status_code == 204
-        wait_for(filling, "dc2")
-        for worker in workers_in("dc1"):
-            filling.lab.start(worker)
-        filling.wait_until_equal()
-        load = Load(filling, DCS)
-        with too_small(filling, 1) as (fill, empty):
-            there = (0.0, lambda: wait_for(filling, "dc3"))
-            asyncio.run(
-                during(
-                    load, (1.0, fill), there, (0.0, lambda: goes_on(filling)), (1.0, empty), (1.0, there[1])
-                )
-            )
-            hardly_noticed(load)
-            assert handovers(filling) == ["dc2", "dc3"]
-            assert filling.status()["view"]["epoch"] == 1, "the home can hand it over"
-            check(filling, load)
 
 
 @pytest.mark.long("a second broker, and a topic that takes nothing for seconds")

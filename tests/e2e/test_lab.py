@@ -12,7 +12,7 @@ import sys
 import time
 import tomllib
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -69,17 +69,35 @@ def test_a_shared_broker_serves_every_dc(tmp_path: Path) -> None:
     with running_lab(tmp_path / "d", dcs=2, workers=1, shared_broker=True, node_command=STAND_IN) as lab:
         assert len({dc["kafka"] for dc in lab.dcs}) == 1
         assert len({dc["broker_pid"] for dc in lab.dcs}) == 1
+        assert lab.data["links"] is None
+        failed = quadlog("lab", "cut", "dc1", "dc2", "--dir", str(lab.directory))
+    assert failed.returncode == 1
+    assert "no links between its data centres: they share one broker" in failed.stderr
 
 
-def test_a_directory_is_continued_with_the_same_ids_and_ports(tmp_path: Path) -> None:
-    with running_lab(tmp_path / "d", dcs=1, workers=1, node_command=STAND_IN) as lab:
-        before = [(node["id"], node["url"]) for node in lab.masters + lab.workers]
-        kafka, identity = lab.dcs[0]["kafka"], lab.lab_id
-    cluster = (tmp_path / "d" / "nodes" / "broker-dc1" / "cluster-id").read_text()
-    with running_lab(tmp_path / "d", node_command=STAND_IN) as lab:
-        assert [(node["id"], node["url"]) for node in lab.masters + lab.workers] == before
-        assert (lab.dcs[0]["kafka"], lab.lab_id) == (kafka, identity)
-    assert (tmp_path / "d" / "nodes" / "broker-dc1" / "cluster-id").read_text() == cluster
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory of a lab that does not run any more; `first-run.json` beside it: what its READY file said."""
+    directory = tmp_path_factory.mktemp("stopped") / "d"
+    with running_lab(directory, dcs=1, workers=1, node_command=STAND_IN) as lab:
+        directory.with_name("first-run.json").write_text(json.dumps(lab.data))
+    return directory
+
+
+def ids_and_ports(data: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
+    """Of a READY file."""
+    [dc] = data["dcs"]
+    return dc["kafka"], [(node["id"], node["url"]) for node in (*dc["masters"], *dc["workers"])]
+
+
+def test_a_directory_is_continued_with_the_same_ids_and_ports(stopped: Path) -> None:
+    identity = json.loads((stopped / "lab.json").read_text())["lab_id"]
+    cluster = (stopped / "nodes" / "broker-dc1" / "cluster-id").read_text()
+    with running_lab(stopped, node_command=STAND_IN) as lab:
+        before = json.loads(stopped.with_name("first-run.json").read_text())
+        assert ids_and_ports(lab.data) == ids_and_ports(before)
+        assert lab.lab_id == identity
+    assert (stopped / "nodes" / "broker-dc1" / "cluster-id").read_text() == cluster
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +129,7 @@ def test_a_lab_uses_the_brokers_of_another_one_and_leaves_them(brokers: RunningL
     assert "has the repository r1 on" in said
     with running_lab(tmp_path / "d") as again:
         assert [dc["kafka"] for dc in again.dcs] == [dc["kafka"] for dc in brokers.dcs]
+        assert "dc1 - dc2: open" in again.links("link", "dc1", "dc2"), "a new run is healed"
 
 
 def test_brokers_that_cannot_be_used(brokers: RunningLab, tmp_path: Path) -> None:
@@ -207,15 +226,12 @@ def test_a_foreign_directory(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_another_shape_and_a_taken_port(tmp_path: Path) -> None:
-    directory = tmp_path / "d"
-    with running_lab(directory, dcs=1, workers=1, node_command=STAND_IN):
-        pass
-    said = fails(start_lab(directory, dcs=2, node_command=STAND_IN))
+def test_another_shape_and_a_taken_port(stopped: Path) -> None:
+    said = fails(start_lab(stopped, dcs=2, node_command=STAND_IN))
     assert "has the shape --dcs 1 --masters 1 --workers 1, asked for was --dcs 2" in said
-    port = json.loads((directory / "lab.json").read_text())["ports"]["dc1-w1"]
+    port = json.loads((stopped / "lab.json").read_text())["ports"]["dc1-w1"]
     with socket.create_server(("127.0.0.1", port)):
-        said = fails(start_lab(directory, node_command=STAND_IN))
+        said = fails(start_lab(stopped, node_command=STAND_IN))
     assert f"port {port} (of dc1-w1)" in said
 
 
@@ -239,20 +255,19 @@ def test_no_java(tmp_path: Path) -> None:
     assert "install Java 17 or newer" in said
 
 
-def test_a_process_that_dies_during_start(tmp_path: Path) -> None:
-    lab = start_lab(tmp_path / "d", dcs=1, node_command=STAND_IN, environment={"STAND_IN_DIES": "dc1-w2"})
+def test_a_process_that_dies_during_start(stopped: Path) -> None:
+    lab = start_lab(stopped, node_command=STAND_IN, environment={"STAND_IN_DIES": "dc1-w1"})
     said = fails(lab)
-    assert "dc1-w2 died during start: exited(1)" in said
+    assert "dc1-w1 died during start: exited(1)" in said
     assert "the stand-in was told to die" in said
-    assert str(tmp_path / "d" / "logs" / "dc1-w2.log") in said
+    assert str(stopped / "logs" / "dc1-w1.log") in said
     assert lab.pids() == []
 
 
-def test_a_broker_that_dies_during_start(tmp_path: Path) -> None:
-    with running_lab(tmp_path / "d", dcs=1, workers=0, node_command=STAND_IN):
-        pass
-    (tmp_path / "d" / "nodes" / "broker-dc1" / "data" / "meta.properties").write_text("version=9\n")
-    lab = start_lab(tmp_path / "d", node_command=STAND_IN)
+def test_a_broker_that_dies_during_start(stopped: Path) -> None:
+    """It leaves the directory so: this test comes last."""
+    (stopped / "nodes" / "broker-dc1" / "data" / "meta.properties").write_text("version=9\n")
+    lab = start_lab(stopped, node_command=STAND_IN)
     said = fails(lab)
     assert "broker-dc1 died during start" in said
     assert lab.pids() == []

@@ -45,7 +45,7 @@ def test_a_worker_that_is_away_keeps_the_log_up_to_the_hard_limit(tmp_path: Path
         "QUADLOG_LOG_HARD_MAX_SIZE": "500",
         "QUADLOG_LOG_TRIM_EVERY": str(LOOKS_S),
     }
-    with BROKERS.lab(tmp_path / "lab", dcs=1, workers=3, environment=limits) as lab:
+    with BROKERS.lab(tmp_path / "lab", dcs=1, workers=2, environment=limits) as lab:
         cluster = Cluster(lab)
         write(cluster, 1, 10)
         cluster.wait_until_equal()

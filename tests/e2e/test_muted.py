@@ -12,7 +12,7 @@ import pytest
 from quadlog.errors import SetupError
 from tests.support.clusters.cluster import HTTP, UPDATE, Cluster, index_of, name, until
 from tests.support.clusters.trouble import logged
-from tests.support.labs import BROKERS, quadlog, running_lab
+from tests.support.labs import BROKERS, quadlog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,16 +35,9 @@ SHAPE: Shape = {
 """dc1 and dc2 agree, and dc3 follows dc1."""
 
 
-@pytest.fixture
-def empty(tmp_path: Path) -> Iterator[Cluster]:
-    """With nothing in its log, and brokers whose data may go."""
-    with running_lab(tmp_path / "lab", **SHAPE) as lab:
-        yield Cluster(lab)
-
-
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """For the other two: the first one leaves it as it was, the second one without the worker of dc3."""
+    """The first test finds nothing in its log; each leaves it as it was, the last one without the worker of dc3."""
     with BROKERS.lab(tmp_path_factory.mktemp("muted") / "lab", **SHAPE) as lab:
         yield Cluster(lab)
 
@@ -67,11 +60,9 @@ def is_there(cluster: Cluster, index: int) -> bool:
     return len(workers) == 3 and len(found) == 1 and found.pop()[0] >= index
 
 
-# Its lab is gone when the others begin: who idles takes a core, too.
 @pytest.mark.long("an import, a lost Kafka, a rebuild")
-def test_it_has_the_seed_and_is_rebuilt(empty: Cluster, tmp_path: Path) -> None:
+def test_it_has_the_seed_and_is_rebuilt(lab: Cluster, tmp_path: Path) -> None:
     """Its worker is brought what the log begins with; its lost Kafka, or another source, is another beginning."""
-    lab = empty
     file = tmp_path / "seed.nq"
     file.write_text("".join(f'<urn:seed:{n}> <urn:p> "{n}" .\n' for n in range(QUADS)))
     until(lambda: all(len(lab.status(number)["view"]["members"]) == 2 for number in (0, 1)))
@@ -85,27 +76,30 @@ def test_it_has_the_seed_and_is_rebuilt(empty: Cluster, tmp_path: Path) -> None:
     running, nodes = lab.lab, lab.lab.directory / "nodes"
     for one in ("broker-dc3", "dc3-m1", "dc3-w1"):
         running.kill(one)
-    shutil.rmtree(nodes / "broker-dc3" / "data")
+    shutil.rmtree(running.node("broker-dc3") / "data")
     running.start("broker-dc3")
     settings = nodes / "dc3-m1" / "master.toml"
+    of_the_lab = settings.read_text()
     with pytest.raises(SetupError, match=r"TopicLost.*quadlog dc rebuild"):
         running.start("dc3-m1")
     refused = quadlog("dc", "rebuild", "--config", str(settings))
     assert (refused.returncode, "Say --yes" in refused.stderr) == (1, True)
+    settings.write_text('follow = "dc2"\n' + of_the_lab)
     assert quadlog("dc", "rebuild", "--config", str(settings), "--yes").returncode == 0
     _begin_again(lab, write(lab))
+    assert lab.status(2)["follows"]["dc"] == "dc2"
 
     for one in ("dc3-w1", "dc3-m1"):
         running.kill(one)
-    settings.write_text('follow = "dc2"\n' + settings.read_text())
-    with pytest.raises(SetupError, match="copied from dc1, and follow is dc2"):
+    settings.write_text(of_the_lab)
+    with pytest.raises(SetupError, match="copied from dc2, and follow is dc1"):
         running.start("dc3-m1")
     shutil.rmtree(nodes / "dc3-w1" / "data")
     until(
         lambda: quadlog("dc", "rebuild", "--config", str(settings), "--yes").returncode == 0
     )  # it was heard lately
     _begin_again(lab, write(lab))
-    assert lab.status(2)["follows"]["dc"] == "dc2"
+    assert lab.status(2)["follows"]["dc"] == "dc1"
 
 
 def _begin_again(cluster: Cluster, index: int) -> None:

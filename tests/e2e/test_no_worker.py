@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.support.clusters.cluster import Cluster, until
-from tests.support.labs import start_lab
+from tests.support.labs import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,23 +23,16 @@ REQUEST_TIMEOUT = 3.0
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Its processes get a short request-timeout through the environment, as the lab passes it on."""
-    lab = start_lab(
-        tmp_path_factory.mktemp("small") / "lab",
-        dcs=1,
-        workers=1,
-        environment={
-            "QUADLOG_REQUEST_TIMEOUT": str(REQUEST_TIMEOUT),
-            # An operator's proxy is not for what nodes say to each other: nobody listens there.
-            "HTTP_PROXY": "http://127.0.0.1:9",
-            "NO_PROXY": "",
-            "no_proxy": "",
-        },
-    )
-    try:
-        lab.wait_ready()
+    environment = {
+        "QUADLOG_REQUEST_TIMEOUT": str(REQUEST_TIMEOUT),
+        # An operator's proxy is not for what nodes say to each other: nobody listens there.
+        "HTTP_PROXY": "http://127.0.0.1:9",
+        "NO_PROXY": "",
+        "no_proxy": "",
+    }
+    directory = tmp_path_factory.mktemp("small") / "lab"
+    with BROKERS.lab(directory, dcs=1, workers=1, environment=environment) as lab:
         yield Cluster(lab)
-    finally:
-        lab.stop()
 
 
 def insert(small: Cluster, key: str | None = None) -> httpx.Response:

@@ -159,54 +159,60 @@ def test_a_data_centre_comes_and_goes_and_comes(all_four: Cluster) -> None:
     print(f"ended after {time.monotonic() - began:.1f} s")
 
 
-@pytest.mark.long("brokers of its own, and max-peer-lag twice")
-def test_one_of_two_is_gone_for_good(tmp_path: Path) -> None:
-    """An operator says so; what is left decides alone, and whoever comes back all the same has to be added."""
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two data centres, of which one is no peer at the beginning."""
     lag = {"QUADLOG_MAX_PEER_LAG": str(LAG_S)}
-    with BROKERS.lab(tmp_path / "lab", dcs=2, workers=1, environment=lag) as lab:
-        cluster, lost = Cluster(lab), ("dc2-m1", "dc2-w1", "broker-dc2")
-        until(lambda: one_view(cluster, members=2))
-        assert write(cluster, 1).status_code == 204
-        force = ["peer", "remove", "dc2-m1", "--force", "--survivor", "dc1-m1", "--at", cluster.masters[0]]
-        assert "is a majority" in quadlog(*force).stderr
-        for one in lost:
-            lab.kill(one)
-        until(lambda: cluster.status(0)["view"]["members"] == ["dc1-m1"], 2 * LAG_S + 5)
-        waits = write(cluster, 0)
-        assert (waits.status_code, waits.json()["error"]) == (503, "NoMajority"), waits.text
-        refused = remove(cluster, 0, "dc2-m1")
-        assert (refused.status_code, "is no majority" in refused.text) == (503, True)
-        alone = cluster.status(0)["settled_index"]
-
-        done = quadlog(*force)
-        assert (done.returncode, "dc2-m1 is no peer any more" in done.stdout) == (0, True), done
-        until(lambda: set(peers(cluster, 0)) == {"dc1-m1", "dc2-m1"} and is_as(cluster, 0, ("dc1-m1",)), 20)
-        taken(lambda: write(cluster, 0))
-        until(lambda: cluster.status(0)["settled_index"] > alone)
-
-        for one in reversed(lost):
-            lab.start(one)
-        until(lambda: cluster.status(1)["role"] == "outside", 20)
-        refuses_writes(cluster, 1)
-        taken(lambda: add(cluster, 0, "dc2-m1"))
-        until(lambda: {members for _, members in views(cluster)} == {("dc1-m1", "dc2-m1")}, 20)
-        taken(lambda: write(cluster, 1))
-        cluster.wait_until_equal()
+    directory = tmp_path_factory.mktemp("pair") / "lab"
+    with BROKERS.lab(directory, dcs=2, workers=1, outside=1, environment=lag) as lab:
+        yield Cluster(lab)
 
 
-def test_one_that_is_named_and_not_there_yet(tmp_path: Path) -> None:
+def test_one_that_is_named_and_not_there_yet(pair: Cluster) -> None:
     """Nobody waits for it, and it is not added before it can be asked."""
-    with BROKERS.lab(tmp_path / "lab", dcs=2, workers=1, outside=1) as lab:
-        cluster = Cluster(lab)
-        for one in ("dc2-m1", "broker-dc2", "dc1-m1"):
-            lab.kill(one)
-        lab.start("dc1-m1")
-        until(lambda: write(cluster, 0).status_code == 204)
-        answer = add(cluster, 0, "dc2-m1")
-        assert (answer.status_code, answer.json()["error"]) == (503, "Unavailable")
-        for one in ("broker-dc2", "dc2-m1"):
-            lab.start(one)
-        until(lambda: add(cluster, 0, "dc2-m1").status_code == 200)
-        until(lambda: {members for _, members in views(cluster)} == {("dc1-m1", "dc2-m1")}, 20)
-        taken(lambda: write(cluster, 1))
-        cluster.wait_until_equal()
+    lab = pair.lab
+    for one in ("dc2-m1", "broker-dc2", "dc1-m1"):
+        lab.kill(one)
+    lab.start("dc1-m1")
+    until(lambda: write(pair, 0).status_code == 204)
+    answer = add(pair, 0, "dc2-m1")
+    assert (answer.status_code, answer.json()["error"]) == (503, "Unavailable")
+    for one in ("broker-dc2", "dc2-m1"):
+        lab.start(one)
+    until(lambda: add(pair, 0, "dc2-m1").status_code == 200)
+    until(lambda: {members for _, members in views(pair)} == {("dc1-m1", "dc2-m1")}, 20)
+    taken(lambda: write(pair, 1))
+    pair.wait_until_equal()
+
+
+@pytest.mark.long("a data centre is stopped and started, and max-peer-lag twice")
+def test_one_of_two_is_gone_for_good(pair: Cluster) -> None:
+    """An operator says so; what is left decides alone, and whoever comes back all the same has to be added."""
+    lab, lost = pair.lab, ("dc2-m1", "dc2-w1", "broker-dc2")
+    until(lambda: one_view(pair, members=2))
+    assert write(pair, 1).status_code == 204
+    force = ["peer", "remove", "dc2-m1", "--force", "--survivor", "dc1-m1", "--at", pair.masters[0]]
+    assert "is a majority" in quadlog(*force).stderr
+    for one in lost:
+        lab.kill(one)
+    until(lambda: pair.status(0)["view"]["members"] == ["dc1-m1"], 2 * LAG_S + 5)
+    waits = write(pair, 0)
+    assert (waits.status_code, waits.json()["error"]) == (503, "NoMajority"), waits.text
+    refused = remove(pair, 0, "dc2-m1")
+    assert (refused.status_code, "is no majority" in refused.text) == (503, True)
+    alone = pair.status(0)["settled_index"]
+
+    done = quadlog(*force)
+    assert (done.returncode, "dc2-m1 is no peer any more" in done.stdout) == (0, True), done
+    until(lambda: set(peers(pair, 0)) == {"dc1-m1", "dc2-m1"} and is_as(pair, 0, ("dc1-m1",)), 20)
+    taken(lambda: write(pair, 0))
+    until(lambda: pair.status(0)["settled_index"] > alone)
+
+    for one in reversed(lost):
+        lab.start(one)
+    until(lambda: pair.status(1)["role"] == "outside", 20)
+    refuses_writes(pair, 1)
+    taken(lambda: add(pair, 0, "dc2-m1"))
+    until(lambda: {members for _, members in views(pair)} == {("dc1-m1", "dc2-m1")}, 20)
+    taken(lambda: write(pair, 1))
+    pair.wait_until_equal()

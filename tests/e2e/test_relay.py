@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from tests.support.labs import RunningLab
 
-pytestmark = pytest.mark.alone
-
 NOTICED_S = 3.0
 """Two and a half idle rounds of 1 s without a post, and the looks of the masters."""
 ROUND_S = 1.0
@@ -90,20 +88,20 @@ def test_whoever_passes_on_dies(tmp_path: Path) -> None:
         assert appends.amiss() == Amiss()
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("link", "broken"),
     [
-        ("dc1 dc2", [("dc1", "dc2"), ("dc2", "dc1")]),
-        ("dc2 dc3", [("dc2", "dc3"), ("dc3", "dc2")]),
-        ("dc1 dc2 --one-way", [("dc2", "dc1")]),
-        ("dc2 dc1 --one-way", [("dc1", "dc2")]),
+        pytest.param("dc1 dc2", [("dc1", "dc2"), ("dc2", "dc1")], id="of the home"),
+        pytest.param("dc2 dc3", [("dc2", "dc3"), ("dc3", "dc2")], id="of two others", marks=pytest.mark.soak),
+        pytest.param("dc1 dc2 --one-way", [("dc2", "dc1")], id="from the home"),
+        pytest.param("dc2 dc1 --one-way", [("dc1", "dc2")], id="to the home", marks=pytest.mark.soak),
     ],
-    ids=["of the home", "of two others", "from the home", "to the home"],
 )
 def test_a_broken_link_is_not_noticed_by_clients(
     cluster: Cluster, link: str, broken: list[tuple[str, str]]
 ) -> None:
-    """Only who asked before the masters noticed it waits for that."""
+    """Only who asked before the masters noticed it waits for that; each other link and way in the soak."""
     with appending(cluster) as appends:
         told_more(appends, 0.0)
         before = time.monotonic()
@@ -133,6 +131,7 @@ def test_a_broken_link_is_not_noticed_by_clients(
     assert appends.longest_s(healed) < ROUND_S + SCHEDULING_S
 
 
+@pytest.mark.alone
 def test_a_master_starts_again_behind_a_broken_link(cluster: Cluster) -> None:
     """It hears through the third what was said, given and decided meanwhile, payloads of many chunks too."""
     before = cluster.wait_until_equal()

@@ -16,7 +16,7 @@ from quadlog.kafka.broker_security import ADMIN, MECHANISM, PROTOCOL, BrokerSecu
 from quadlog.kafka.java import find_java
 from quadlog.lab.security import READER
 from tests.support.clusters.cluster import HTTP, Cluster, until
-from tests.support.labs import quadlog, running_lab
+from tests.support.labs import QUICK_JAVA, quadlog, running_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ class Secured(NamedTuple):
 
     def run(self, user: str, *arguments: str) -> CompletedProcess[str]:
         """A command of quadlog, as this user."""
-        return quadlog(*arguments, environment=self.variables(user))
+        return quadlog(*arguments, environment=self.variables(user) | QUICK_JAVA)
 
     def acls(self, dc: int, *arguments: str) -> None:
         """Kafka's own tool, as the administrator."""
@@ -123,10 +123,18 @@ def test_commands_log_in_by_variables(secured: Secured, tmp_path: Path) -> None:
     assert f"effects 1 to {index}" in compacted.stdout
 
 
-@pytest.mark.parametrize("wrong", ["password", "certificate", "protocol"])
-def test_a_node_that_is_refused_says_why(secured: Secured, tmp_path: Path, wrong: str) -> None:
-    other = BrokerSecurity(directory=tmp_path / "other")
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> BrokerSecurity:
+    """Of another Kafka."""
+    other = BrokerSecurity(directory=tmp_path_factory.mktemp("other") / "security")
     other.prepare(find_java(), [], "dns:localhost")
+    return other
+
+
+@pytest.mark.parametrize("wrong", ["password", "certificate", "protocol"])
+def test_a_node_that_is_refused_says_why(
+    secured: Secured, other: BrokerSecurity, tmp_path: Path, wrong: str
+) -> None:
     password = {"QUADLOG_KAFKA_SASL_PASSWORD_FILE": str(other.password_file(ADMIN))}
     environment, words = {
         "password": (secured.variables("dc1-m1") | password, "SASL authentication error"),

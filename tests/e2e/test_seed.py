@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -106,6 +107,63 @@ def parts(cluster: Cluster) -> list[Path]:
     return list(cluster.lab.directory.glob("nodes/*/data/seeds/*.part"))
 
 
+# --- a lab of its own comes first: the one for all others would idle beside it (a log that holds something:
+# test_statements.py) ---
+
+
+@pytest.mark.long("imports at two masters, and commands that compare")
+def test_two_imports_at_once_a_control_another_home_and_the_commands_that_compare(tmp_path: Path) -> None:
+    """One of the two is the log's beginning, and all goes on from it; neither went through a master that leads."""
+    files = {kind: written(tmp_path / f"{kind}.nq", 3_000, kind) for kind in ("a", "b")}
+    with BROKERS.lab(tmp_path / "lab", dcs=2, workers=1, masters=2) as running:
+        cluster = Cluster(running)
+        cluster.wait_until_equal()
+        masters = list(range(len(cluster.masters)))
+        until(lambda: all(len(cluster.status(number)["workers"]) == 1 for number in masters))
+        both = [begun(file, cluster, master) for file, master in zip(files.values(), (1, 3), strict=True)]
+        said = [one.communicate(timeout=90)[0] for one in both]
+        codes = [one.returncode for one in both]
+        assert sorted(codes) == [0, 1], said
+        assert "NotEmpty" in said[codes.index(1)]
+        kind = [*files][codes.index(0)]
+        expected = signature_of(files[kind])
+        assert states(cluster) == {(0, 3_000, expected)}
+        until(lambda: all((cluster.status(number)["seed"] or {}).get("quads") == 3_000 for number in masters))
+        assert [HTTP.get(f"{url}/status").json()["seeds"] for url in cluster.workers.values()] == [
+            [expected]
+        ] * 2
+
+        verifying = [
+            started("-m", "quadlog", "verify", worker, "--master", cluster.masters[0])
+            for worker in cluster.workers.values()
+        ]
+        for one in verifying:
+            told, _ = one.communicate(timeout=60)
+            assert one.returncode == 0, told
+        compared = quadlog("diff", cluster.workers["dc1-w1"], cluster.workers["dc2-w1"])
+        assert compared.returncode == 0, compared.stdout + compared.stderr
+
+        # A control on what came with the seed; it is index 1.
+        control, subject = f"{cluster.masters[1]}/controls/bounded", f"<urn:{kind}:0>"
+        text = f"ASK {{ FILTER NOT EXISTS {{ GRAPH ?g {{ {subject} <urn:forbidden> ?o }} }} }}"
+        media_type = {"Content-Type": "application/sparql-query"}
+        assert HTTP.put(control, content=text, headers=media_type).status_code == 204
+        refused = cluster.update(f"INSERT DATA {{ GRAPH <urn:g1> {{ {subject} <urn:forbidden> 1 }} }}")
+        assert refused.status_code == 409, refused.text
+        assert cluster.update(f"INSERT DATA {{ {subject} <urn:p> 1 }}", master=2).status_code == 204
+
+        # Its home dies; the other one evaluates.
+        cluster.lab.kill("dc1-w1")
+        assert cluster.update(f"INSERT DATA {{ {subject} <urn:p> 2 }}", master=3).status_code == 204
+        cluster.lab.start("dc1-w1")
+        cluster.wait_until_equal()
+        assert {quads for _, quads, _ in states(cluster)} == {3_002}
+        assert recount(cluster.workers["dc2-w1"])[0] == next(iter(states(cluster)))[2]
+
+
+# --- one lab for all others ---
+
+
 @pytest.mark.parametrize("victim", ["client", "dc2-m1", "dc1-m1"])
 def test_whoever_dies_while_it_is_sent_leaves_the_empty_repository(
     lab: Cluster, large: Path, victim: str
@@ -167,30 +225,32 @@ def test_another_import_is_refused(lab: Cluster, source: Path, tmp_path: Path) -
     assert states(lab) == before
 
 
-@pytest.mark.parametrize("worker", ["dc1-w1", "dc3-w2"])
-def test_a_worker_that_is_started_again(lab: Cluster, worker: str) -> None:
-    before = states(lab)
-    lab.lab.kill(worker)
-    lab.lab.start(worker)
+def test_workers_that_are_started_again(lab: Cluster) -> None:
+    before, workers = states(lab), ["dc1-w1", "dc3-w2"]
+    for worker in workers:
+        lab.lab.kill(worker)
+    with ThreadPoolExecutor(len(workers)) as pool:
+        list(pool.map(lab.lab.start, workers))
     lab.wait_until_equal()
     assert states(lab) == before
 
 
-@pytest.mark.parametrize("worker", ["dc1-w2", "dc2-w1"])
-def test_a_worker_that_is_rebuilt_begins_with_the_seed_again(lab: Cluster, worker: str) -> None:
-    """One of its data centre's that keeps the seed."""
-    before, url = states(lab), lab.workers[worker]
-    store = HTTP.get(f"{url}/status").json()["store"]
-    answer = HTTP.post(f"{url}/rebuild", json={"store": store, "reason": "a test"})
-    assert answer.status_code == 202, answer.text
+def test_workers_that_are_rebuilt_begin_with_the_seed_again(lab: Cluster) -> None:
+    """Of their data centre's that keep the seed."""
+    before, workers = states(lab), ["dc1-w2", "dc2-w1"]
+    stores = {worker: HTTP.get(f"{lab.workers[worker]}/status").json()["store"] for worker in workers}
+    for worker, store in stores.items():
+        asked = {"store": store, "reason": "a test"}
+        answer = HTTP.post(f"{lab.workers[worker]}/rebuild", json=asked)
+        assert answer.status_code == 202, answer.text
 
-    def is_new() -> bool:
+    def are_new() -> bool:
         with suppress(Exception):
-            said = HTTP.get(f"{url}/status").json()
-            return bool(said["store"] != store and said["applied_index"] == 4)
+            said = {worker: HTTP.get(f"{lab.workers[worker]}/status").json() for worker in workers}
+            return all(one["store"] != stores[w] and one["applied_index"] == 4 for w, one in said.items())
         return False
 
-    until(is_new)
+    until(are_new)
     assert states(lab) == before
 
 
@@ -241,69 +301,3 @@ def test_the_seed_stands_once_in_each_data_centre(lab: Cluster) -> None:
     for dc in lab.lab.dcs:
         keys = [record.key() for record in records(dc["kafka"], lab.lab.topic(dc["name"], "effects"))]
         assert keys.count(b"seed") == 1
-
-
-# --- what follows an import -----------------------------------------------------------------------------
-
-
-@pytest.mark.long("an import at two masters, and commands that compare")
-def test_two_masters_a_control_another_home_and_the_commands_that_compare(tmp_path: Path) -> None:
-    """All of it on a log that begins with a seed; the files went through masters that do not lead, too."""
-    source = written(tmp_path / "all.nq", 3_000)
-    with BROKERS.lab(tmp_path / "lab", dcs=2, workers=1, masters=2) as running:
-        cluster = Cluster(running)
-        cluster.wait_until_equal()
-        masters = list(range(len(cluster.masters)))
-        until(lambda: all(len(cluster.status(number)["workers"]) == 1 for number in masters))
-        done = quadlog("import", str(source), "--into", cluster.masters[-1])
-        assert done.returncode == 0, done.stderr
-        expected = signature_of(source)
-        assert states(cluster) == {(0, 3_000, expected)}
-        until(lambda: all((cluster.status(number)["seed"] or {}).get("quads") == 3_000 for number in masters))
-        assert [HTTP.get(f"{url}/status").json()["seeds"] for url in cluster.workers.values()] == [
-            [expected]
-        ] * 2
-
-        verifying = [
-            started("-m", "quadlog", "verify", worker, "--master", cluster.masters[0])
-            for worker in cluster.workers.values()
-        ]
-        for one in verifying:
-            said, _ = one.communicate(timeout=60)
-            assert one.returncode == 0, said
-        compared = quadlog("diff", cluster.workers["dc1-w1"], cluster.workers["dc2-w1"])
-        assert compared.returncode == 0, compared.stdout + compared.stderr
-
-        # A control on what came with the seed; it is index 1.
-        control = f"{cluster.masters[1]}/controls/bounded"
-        text = "ASK { FILTER NOT EXISTS { GRAPH ?g { <urn:thing:0> <urn:forbidden> ?o } } }"
-        kind = {"Content-Type": "application/sparql-query"}
-        assert HTTP.put(control, content=text, headers=kind).status_code == 204
-        refused = cluster.update("INSERT DATA { GRAPH <urn:g1> { <urn:thing:0> <urn:forbidden> 1 } }")
-        assert refused.status_code == 409, refused.text
-        assert cluster.update("INSERT DATA { <urn:thing:0> <urn:p> 1 }", master=2).status_code == 204
-
-        # Its home dies; the other one evaluates.
-        cluster.lab.kill("dc1-w1")
-        assert cluster.update("INSERT DATA { <urn:thing:0> <urn:p> 2 }", master=3).status_code == 204
-        cluster.lab.start("dc1-w1")
-        cluster.wait_until_equal()
-        assert {quads for _, quads, _ in states(cluster)} == {3_002}
-        assert recount(cluster.workers["dc2-w1"])[0] == next(iter(states(cluster)))[2]
-
-
-# --- where something else comes first (a log that holds something: test_statements.py) ------------------
-
-
-def test_two_imports_at_once(tmp_path: Path) -> None:
-    files = [written(tmp_path / f"{kind}.nq", 3_000, kind) for kind in ("a", "b")]
-    with BROKERS.lab(tmp_path / "lab", dcs=2, workers=1) as running:
-        cluster = Cluster(running)
-        cluster.wait_until_equal()
-        until(lambda: all(cluster.status(number)["workers"] for number in range(2)))
-        both = [begun(file, cluster, master) for master, file in enumerate(files)]
-        said = [one.communicate(timeout=90)[0] for one in both]
-        codes = [one.returncode for one in both]
-        assert sorted(codes) == [0, 1], said
-        assert "NotEmpty" in said[codes.index(1)]
-        assert states(cluster) == {(0, 3_000, signature_of(files[codes.index(0)]))}

@@ -82,6 +82,39 @@ def shows_everywhere(cluster: Cluster, text: str, *, is_applied: bool) -> bool:
     return shows(cluster, text) == {is_applied}
 
 
+# A lab of its own comes first: the one for all others would idle beside it.
+@pytest.mark.long("a lab of its own: two data centres part, go on, and come together")
+def test_sides_without_a_majority_set_them_aside_and_they_are_committed_later(tmp_path: Path) -> None:
+    environment = {
+        "QUADLOG_MAX_PEER_LAG": f"{LAG_S}",
+        "QUADLOG_SPLIT_RECOVERY": "Smart",
+        "QUADLOG_SYNC_GRAPHS": "urn:sync:graph",
+    }
+    with (
+        BROKERS.lab(tmp_path / "lab", dcs=2, workers=1, environment=environment) as lab,
+        in_turn(lab) as cluster,
+    ):
+        keys = [f"side-{number}" for number in (0, 1)]
+        assert cluster.update(insert(graph="urn:sync:graph")).headers["Quadlog-Commit"] == "sync"
+        cluster.cut("dc1", "dc2")
+        until(lambda: [len(cluster.status(n)["view"]["members"]) for n in (0, 1)] == [1, 1])
+        for master, key in enumerate(keys):
+            told = cluster.update(insert(key, "urn:sync:graph"), master=master, Idempotency_Key=key)
+            assert (told.status_code, "suspended" in told.text) == (504, True), told.text
+            assert outcome(cluster, key, master) == "suspended"
+            refused = sync(cluster, insert(), master=master)
+            assert (refused.status_code, refused.json()["error"]) == (503, "NoMajority")
+            assert cluster.update(insert(f"asynchronous-{master}"), master=master).status_code == 204
+        cluster.heal()
+        until(lambda: {outcome(cluster, key, master) for key in keys for master in (0, 1)} == {"applied"})
+        cluster.wait_until_equal()
+        query = "SELECT (COUNT(*) AS ?n) { GRAPH <urn:sync:graph> { ?s ?p ?o } }"
+        for url in cluster.workers.values():
+            assert ask(url, query).json()["results"]["bindings"][0]["n"]["value"] == "3"
+        again = [cluster.update(insert(key, "urn:sync:graph"), Idempotency_Key=key) for key in keys]
+        print([(one.status_code, one.text) for one in again])
+
+
 def test_each_way_of_asking_and_what_the_answer_says(cluster: Cluster) -> None:
     url = f"{cluster.masters[1]}/update"
     answers = [
@@ -283,35 +316,3 @@ def _try(cluster: Cluster, key: str, master: int) -> int:
         return sync(cluster, insert(key), master=master, Idempotency_Key=key).status_code
     except httpx.TransportError:
         return 0
-
-
-@pytest.mark.long("a lab of its own: two data centres part, go on, and come together")
-def test_sides_without_a_majority_set_them_aside_and_they_are_committed_later(tmp_path: Path) -> None:
-    environment = {
-        "QUADLOG_MAX_PEER_LAG": f"{LAG_S}",
-        "QUADLOG_SPLIT_RECOVERY": "Smart",
-        "QUADLOG_SYNC_GRAPHS": "urn:sync:graph",
-    }
-    with (
-        BROKERS.lab(tmp_path / "lab", dcs=2, workers=1, environment=environment) as lab,
-        in_turn(lab) as cluster,
-    ):
-        keys = [f"side-{number}" for number in (0, 1)]
-        assert cluster.update(insert(graph="urn:sync:graph")).headers["Quadlog-Commit"] == "sync"
-        cluster.cut("dc1", "dc2")
-        until(lambda: [len(cluster.status(n)["view"]["members"]) for n in (0, 1)] == [1, 1])
-        for master, key in enumerate(keys):
-            told = cluster.update(insert(key, "urn:sync:graph"), master=master, Idempotency_Key=key)
-            assert (told.status_code, "suspended" in told.text) == (504, True), told.text
-            assert outcome(cluster, key, master) == "suspended"
-            refused = sync(cluster, insert(), master=master)
-            assert (refused.status_code, refused.json()["error"]) == (503, "NoMajority")
-            assert cluster.update(insert(f"asynchronous-{master}"), master=master).status_code == 204
-        cluster.heal()
-        until(lambda: {outcome(cluster, key, master) for key in keys for master in (0, 1)} == {"applied"})
-        cluster.wait_until_equal()
-        query = "SELECT (COUNT(*) AS ?n) { GRAPH <urn:sync:graph> { ?s ?p ?o } }"
-        for url in cluster.workers.values():
-            assert ask(url, query).json()["results"]["bindings"][0]["n"]["value"] == "3"
-        again = [cluster.update(insert(key, "urn:sync:graph"), Idempotency_Key=key) for key in keys]
-        print([(one.status_code, one.text) for one in again])

@@ -57,9 +57,18 @@ def incarnation(cluster: Cluster, master: str) -> str:
     return max(peer["incarnation"] or "" for peers in seen for peer in peers if peer["id"] == master)
 
 
-@pytest.mark.parametrize("evaluates", [False, True], ids=["another", "the one that evaluates"])
+@pytest.mark.parametrize(
+    "evaluates",
+    [
+        pytest.param(False, id="another"),
+        pytest.param(True, id="the one that evaluates", marks=pytest.mark.soak),
+    ],
+)
 def test_a_lost_disk(cluster: Cluster, evaluates: bool) -> None:  # noqa: FBT001
-    """The others give the old one up at once, whatever the lag; it comes back as a new one, and learns all again."""
+    """The others give the old one up at once, whatever the lag; it comes back as a new one, and learns all again.
+
+    That of the one that evaluates is lost in the soak, and in `test_log_limits.py`.
+    """
     lab, (epoch, _) = cluster.lab, views(cluster)[0]
     home: str = cluster.status()["view"]["home"]
     victim = f"{home if evaluates else max({*DCS} - {home})}-m1"

@@ -41,6 +41,7 @@ APPENDER_PAUSE_S = 1.0
 PLENTY: Final = 20
 """Times as many as are needed: some are left while the last process is started, however long that takes."""
 SEED = 4
+"""With it the first three kills are of a worker, a broker and a master."""
 INTEGER = "<http://www.w3.org/2001/XMLSchema#integer>"
 
 
@@ -169,9 +170,9 @@ async def anything(book: Book, cluster: Cluster, kills: int, writes: int) -> Non
         print(f"{book.done:5} done: {victim} killed, {said.strip()[-16:]}")
 
 
-@pytest.mark.long("five kills and starts")
+@pytest.mark.long("three kills and starts")
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("appends", "kills"), [(600, 5), pytest.param(10_000, 20, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("appends", "kills"), [(600, 3), pytest.param(10_000, 20, marks=pytest.mark.soak)])
 def test_appends_survive_kills(cluster: Cluster, appends: int, kills: int) -> None:
     chance, run = random.Random(SEED), uuid.uuid4().hex
     lists = " ".join(f"<urn:{run}:list:{number}> <urn:len> 0 ." for number in range(LISTS))

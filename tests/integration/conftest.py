@@ -15,6 +15,7 @@ from quadlog.masterstore.store import MasterStore
 from quadlog.replay.spark import SparkSettings, session
 from quadlog.worker.repair.mender import QUADS
 from tests.support.brokers import never, new_topic
+from tests.support.labs import QUICK_JAVA
 from tests.support.masters.centre import Centre
 from tests.support.workers.branches import Logs
 from tests.support.workers.copies import Taker, new_taker
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
-
-QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
-"""Environment in which Java compiles everything at once, and nothing twice: jobs of tests are over before that pays."""
 
 
 @pytest.fixture

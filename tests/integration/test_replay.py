@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gzip
 import random
+import shutil
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pytest
 from pyoxigraph import Store
@@ -61,6 +62,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_small(monkeypatch)
+
+
+def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many runs, many chunks; processes of their own prove the files, as where they are large."""
     with_small_chunks(monkeypatch)
     monkeypatch.setattr(survey, "RUN", 16)
@@ -204,16 +209,6 @@ def test_a_bundle_is_not_overwritten(spark: SparkSession, kafka: str, tmp_path: 
         job.write(CompactedRange(), tmp_path).proven()
 
 
-def test_a_file_that_was_damaged_is_told(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
-    topic = plain_topic(30)
-    with compaction(spark, kafka, produced(kafka, topic.records), agreed_for(kafka, topic.effects)) as job:
-        manifest = job.write(CompactedRange(), tmp_path / "bundle").proven()
-    path = tmp_path / "bundle" / manifest.files[0].name
-    path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(StateError, match="ends within a line: make the bundle again"):
-        list(lines_of(path))
-
-
 def test_only_what_stands_alone_is_heard_record_by_record(spark: SparkSession, kafka: str) -> None:
     """The driver of a long topic reads next to nothing itself."""
     topic = plain_topic(10)
@@ -286,14 +281,27 @@ def test_an_entry_that_is_missing_is_told(spark: SparkSession, kafka: str, tmp_p
         assert job.write(CompactedRange(until=19), tmp_path / "bundle").proven().after.index == 19
 
 
-def bundles(spark: SparkSession, kafka: str, topic: RandomTopic, directory: Path, half: int) -> list[Path]:
-    """From the beginning to an effect, and from there to the end."""
-    name, agreed = produced(kafka, topic.records), agreed_for(kafka, topic.effects)
-    paths = [directory / "first", directory / "second"]
-    with compaction(spark, kafka, name, agreed) as job:
-        state = job.write(CompactedRange(until=half), paths[0]).proven().after
-        job.write(CompactedRange(applied=state), paths[1]).proven()
-    return paths
+class Bundles(NamedTuple):
+    """From the beginning of a topic to an effect, and from there to the end."""
+
+    topic: RandomTopic
+    half: int
+    first: Path
+    second: Path
+
+
+@pytest.fixture(scope="module")
+def bundles(spark: SparkSession, kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Bundles:
+    """A test that changes one takes a copy."""
+    directory = tmp_path_factory.mktemp("bundles")
+    with pytest.MonkeyPatch.context() as patched:
+        make_small(patched)
+        found = Bundles(plain_topic(90), 40, directory / "first", directory / "second")
+        name, agreed = produced(kafka, found.topic.records), agreed_for(kafka, found.topic.effects)
+        with compaction(spark, kafka, name, agreed) as job:
+            state = job.write(CompactedRange(until=found.half), found.first).proven().after
+            job.write(CompactedRange(applied=state), found.second).proven()
+    return found
 
 
 def controls_at(effects: Mapping[int, Effect], index: int) -> dict[str, Control]:
@@ -301,10 +309,9 @@ def controls_at(effects: Mapping[int, Effect], index: int) -> dict[str, Control]
     return control.after({}, control.changes_of(pairs))
 
 
-def test_a_store_takes_bundles(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
-    topic = plain_topic(90)
-    store = QuadStore.open(tmp_path / "store")
-    for path, index in zip(bundles(spark, kafka, topic, tmp_path, 40), (40, 90), strict=True):
+def test_a_store_takes_bundles(bundles: Bundles, tmp_path: Path) -> None:
+    topic, store = bundles.topic, QuadStore.open(tmp_path / "store")
+    for path, index in ((bundles.first, bundles.half), (bundles.second, 90)):
         manifest = load_bundle(store, path)
         assert store.applied == manifest.after
         assert store.applied.index == index
@@ -313,16 +320,23 @@ def test_a_store_takes_bundles(spark: SparkSession, kafka: str, tmp_path: Path) 
         assert sorted(store.lines()) == sorted([*world.quads, *empty])
         assert store.controls == controls_at(topic.effects, index)
     with pytest.raises(StateError, match=r"begins behind effect 40, and the store is at 90"):
-        load_bundle(store, tmp_path / "second")
+        load_bundle(store, bundles.second)
     store.close()
     again = QuadStore.open(tmp_path / "store")
     assert (again.applied.index, again.controls) == (90, controls_at(topic.effects, 90))
     assert again.recount() == (topic.worlds[90].signature(), len(topic.worlds[90].quads))
 
 
-def test_a_bundle_that_was_changed_changes_nothing(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
-    topic = plain_topic(60)
-    [path, _] = bundles(spark, kafka, topic, tmp_path, 50)
+def test_a_file_that_was_damaged_is_told(bundles: Bundles, tmp_path: Path) -> None:
+    path = tmp_path / BundleManifest.read(bundles.first).files[0].name
+    path.write_bytes((bundles.first / path.name).read_bytes()[:-3])
+    with pytest.raises(StateError, match="ends within a line: make the bundle again"):
+        list(lines_of(path))
+
+
+def test_a_bundle_that_was_changed_changes_nothing(bundles: Bundles, tmp_path: Path) -> None:
+    path = tmp_path / "bundle"
+    shutil.copytree(bundles.first, path)
     [file, *_] = [one for one in BundleManifest.read(path).files if one.word is LastWord.INSERTED]
     lines = gzip.decompress((path / file.name).read_bytes())
     (path / file.name).write_bytes(gzip.compress(lines + b'<urn:s> <urn:p> "more" .\n'))
@@ -345,11 +359,10 @@ def dying(pieces: Iterable[T], after: int) -> Iterator[T]:
 
 
 def test_a_death_on_the_way_is_made_good_by_the_log(
-    spark: SparkSession, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bundles: Bundles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever of a bundle is there: who hears the effects again comes to the same, or takes it again."""
-    topic = plain_topic(90)
-    [first, second] = bundles(spark, kafka, topic, tmp_path, 40)
+    topic, _, first, second = bundles
     monkeypatch.setattr(bundle_loader, "PIECE", 1)
     monkeypatch.setattr(bundle_loader, "BULK", 1)
     manifest = BundleManifest.read(second)

@@ -17,7 +17,7 @@ from quadlog.kafka.java import Java, find_java
 from quadlog.kafka.prepare import named
 from quadlog.replay import spark_classes
 from quadlog.replay.spark_classes import class_archive
-from tests.integration.conftest import QUICK_JAVA
+from tests.support.labs import QUICK_JAVA
 
 if TYPE_CHECKING:
     from quadlog.kafka.installation import Installation

@@ -24,9 +24,8 @@ from quadlog.replay.compact import CompactOptions, run_compact
 from quadlog.replay.replay import CompactedRange, Compaction
 from quadlog.replay.spark import SparkSettings
 from quadlog.topics import Topics
-from tests.integration.conftest import QUICK_JAVA
 from tests.support.clusters.cluster import until
-from tests.support.labs import quadlog
+from tests.support.labs import QUICK_JAVA, quadlog
 from tests.support.masters.random_effects import RandomTopic
 from tests.support.workers.replayed import agreed_for, produced
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.conftest import QUICK_JAVA
+from tests.support.labs import QUICK_JAVA
 
 if TYPE_CHECKING:
     from pathlib import Path

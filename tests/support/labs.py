@@ -33,6 +33,8 @@ STAND_IN = f"{sys.executable} {Path(__file__).with_name('stand_in.py')}"
 """For `node_command`: processes that only answer 200, to test the lab without masters and workers."""
 SCALED = {"QUADLOG_IDLE_ROUND": "0.25"}
 """Settings that make a cluster's own seconds shorter; tests that prove the defaults give them again."""
+QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+"""Environment in which Java compiles everything at once, and nothing twice: jobs of tests are over before that pays."""
 READY_TIMEOUT = 180.0
 """The lab's own limit is 120 s, and the first one on a machine downloads Kafka."""
 
@@ -163,6 +165,10 @@ class RunningLab:
         """Of the lab that started it."""
         return self.brokers.directory if self.brokers and node_id.startswith("broker-") else self.directory
 
+    def node(self, node_id: str) -> Path:
+        """Directory of a node."""
+        return self._directory_of(node_id) / "nodes" / node_id
+
     def exited(self, node_id: str) -> bool:
         """Whether it was killed, or died as if it had been."""
         return self.states()[node_id] == "exited(-9)"
@@ -265,7 +271,7 @@ def running_lab(directory: Path, **shape: Unpack[Shape]) -> Generator[RunningLab
 class Brokers:
     """Brokers that are started once for a run, for labs that leave them as they found them, one lab at a time.
 
-    A lab may kill one and start it again; it keeps its topics.
+    A lab may kill one and start it again, also with an empty disk: no other lab needs what is on it.
 
     Each lab has a repository, and so topics, of its own.
     """
@@ -291,6 +297,16 @@ class Brokers:
         finally:
             self._mend(brokers)
             self._free.append(brokers)
+            if len(self._free) == len(self._all):  # those of a lab beside another one would idle from now on
+                for further in self._all[1:]:
+                    self._end(further)
+
+    def bootstrap(self) -> str:
+        """Bootstrap string of one of them, for tests without a lab."""
+        if not self._all:
+            self._free.append(self._start())
+        found: str = self._all[0].dcs[0]["kafka"]
+        return found
 
     def _mend(self, brokers: RunningLab) -> None:
         """Those that a test killed, and did not start again when it failed."""
@@ -309,9 +325,15 @@ class Brokers:
 
     def stop(self) -> None:
         """At the end of the run."""
-        for lab in self._all:
-            lab.stop()
-            shutil.rmtree(lab.directory.parent, ignore_errors=True)
+        for lab in [*self._all]:
+            self._end(lab)
+
+    def _end(self, lab: RunningLab) -> None:
+        self._all.remove(lab)
+        if lab in self._free:
+            self._free.remove(lab)
+        lab.stop()
+        shutil.rmtree(lab.directory.parent, ignore_errors=True)
 
 
 BROKERS = Brokers()

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from tests.support.clusters.cluster import PATIENCE_S, Cluster, name, objects
-from tests.support.labs import STAND_IN, RunningLab, quadlog, running_lab
+from tests.support.labs import RunningLab, quadlog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -206,19 +206,3 @@ def test_without_a_running_lab(tmp_path: Path) -> None:
         assert failed.returncode == 1
         assert "is no lab's directory" in failed.stderr
         assert failed.stderr.count("\n") == 1
-
-
-def test_where_there_are_no_links_a_cut_says_why(tmp_path: Path) -> None:
-    with running_lab(tmp_path / "d", dcs=2, workers=0, shared_broker=True, node_command=STAND_IN) as lab:
-        assert lab.data["links"] is None
-        failed = quadlog("lab", "cut", "dc1", "dc2", "--dir", str(lab.directory))
-    assert failed.returncode == 1
-    assert "no links between its data centres: they share one broker" in failed.stderr
-
-
-def test_a_new_run_is_healed(tmp_path: Path) -> None:
-    directory = tmp_path / "d"
-    with running_lab(directory, dcs=2, workers=0, node_command=STAND_IN) as lab:
-        assert "cut" in lab.links("cut", "dc1", "dc2")
-    with running_lab(directory, node_command=STAND_IN) as lab:
-        assert "dc1 - dc2: open" in lab.links("link", "dc1", "dc2")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,21 @@ from quadlog import codec
 from quadlog.core.records import Handover
 from tests.bench.generator import Connection
 from tests.support.clusters.book import Book, one_log
-from tests.support.clusters.cluster import PATIENCE_S, Cluster, all_equal, name, records, until
+from tests.support.clusters.cluster import (
+    HTTP,
+    PATIENCE_S,
+    Cluster,
+    all_equal,
+    index_of,
+    name,
+    objects,
+    records,
+    until,
+)
+from tests.support.clusters.second_broker import Topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 LONGEST_STALL_S = 5.0
@@ -142,3 +154,25 @@ def handovers(cluster: Cluster, dc: str = "dc1") -> list[str]:
     ]
     terms = {handover.term: handover.dc for handover in said if isinstance(handover, Handover)}
     return list(terms.values())
+
+
+def goes_on(cluster: Cluster) -> None:
+    """Each master takes an update, and shows it to whoever asks it then."""
+    for number in range(len(cluster.masters)):
+        subject = name()
+        began = time.monotonic()
+        answer = cluster.update(f"INSERT DATA {{ {subject} <urn:is> 'there' }}", master=number)
+        assert answer.status_code == 204, answer.text
+        assert objects(cluster.masters[number], subject) == ["there"]
+        took = time.monotonic() - began
+        print(f"an update and its read at {DCS[number]} took {took:.2f} s")
+        status = HTTP.get(f"{cluster.masters[number]}/tx/{answer.headers['Quadlog-Tx']}").json()
+        assert (status["state"], status["index"]) == ("applied", index_of(answer))
+
+
+@contextmanager
+def too_small(cluster: Cluster, dc: int) -> Iterator[tuple[Callable[[], None], Callable[[], None]]]:
+    """No record fits: each is refused for good."""
+    topic = Topic(cluster, dc, "effects")
+    limit = "max.message.bytes"
+    yield lambda: topic.configure(limit, "100"), lambda: topic.configure(limit, None)

@@ -42,14 +42,16 @@ def in_turn(lab: RunningLab) -> Iterator[Cluster]:
     assert set(lab.states().values()) == {"running"}
     until(lambda: one_view(cluster, members=len(cluster.masters)) and nothing_waits(cluster))
     cluster.wait_until_equal()
-    yield cluster
-    if len(lab.dcs) > 1:
-        cluster.heal()
-    for node, state in lab.states().items():
-        if state == "stopped":
-            lab.kill(node, "CONT")
-        elif state != "running":
-            lab.start(node)
+    try:
+        yield cluster
+    finally:
+        if len(lab.dcs) > 1:
+            cluster.heal()
+        for node, state in lab.states().items():
+            if state == "stopped":
+                lab.kill(node, "CONT")
+            elif state != "running":
+                lab.start(node)
 
 
 class Ending(NamedTuple):
