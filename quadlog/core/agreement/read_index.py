@@ -9,17 +9,20 @@ If there is one, the read does not wait for its decision.  The first undecided e
 arrived, so it was not acknowledged.  What follows it was not acknowledged either, because evaluation stops before it,
 unless its data centre has the effects all the same: on a side without a majority, which sets undecided entries aside,
 or because another evaluation found that the entry is not synchronous.  Therefore the read index is the entry before the
-first undecided one, or the last entry with an effect in the data centre of any member, under two conditions:
+first undecided one, or the last entry with an effect in the data centre of any member, under three conditions:
 
 1. The first undecided entry was submitted after the view was installed here.  So no other view agreed on it, and what
    follows it was acknowledged by members of this view only.
 2. All members have posted since they appended the barrier, so these posts report the effects of all that they had
    acknowledged when the read arrived.  None of them reports that its effects topic is full: its clients may have been
    answered by effects that are not in the topic yet.
+3. No undecided entry before the barrier continues a suspended one.  The log may have a decision on that, which a side
+   with a majority acted on before the split: then its effect, which is acknowledged, is shown with the continuation.
 
 Otherwise the read index is that of the barrier, and the read waits for the decision: until the posts arrive, after
-another view was installed, after another log was adopted, and after a restart.  So an entry that is only later found
-to be synchronous is no exception: until then it is one that no worker has applied.
+another view was installed, after another log was adopted, and after a restart.  For an entry that only its effect shows
+to be synchronous all this applies as soon as that is reported; until then the read waits for it as for any entry that
+no worker has applied.
 """
 
 from __future__ import annotations
@@ -51,8 +54,8 @@ class ReadIndex:
             barrier: index of its barrier, which this master appended in a view that holds a majority.
 
         """
-        undecided = self._local_state.limbo.undecided
-        if not undecided or undecided[0].point.index > barrier:
+        undecided = [one for one in self._local_state.limbo.undecided if one.point.index <= barrier]
+        if not undecided or any(one.resumes for one in undecided):
             return barrier
         first = undecided[0].point.index
         pair = self._local_state.log.pair_at(first)

@@ -7,7 +7,8 @@ from math import inf
 import pytest
 
 from quadlog.core.messages import LocalStatus
-from quadlog.core.model import OF_A_BRANCH, EffectsPosition
+from quadlog.core.model import OF_A_BRANCH, EffectsPosition, Transaction
+from quadlog.core.synchronous import COMMIT_MODE, RESUMES_INDEX, CommitMode, marked
 from tests.support.agreement.scenario import Scenario
 
 TERM = bytes(32)
@@ -149,3 +150,17 @@ def test_an_inherited_entry_counts_as_one_of_the_view_before() -> None:
     assert [one.point.index for one in m1.limbo.undecided] == [1]
     assert m1.view.members == ("m1", "m2")
     assert_needed(story, [2, 2], 2)
+
+
+def test_a_read_waits_for_what_continues_a_suspended_transaction() -> None:
+    """A decision on that may have been acted on before the split: its effect is shown with the continuation."""
+    story = limbo()
+    options = {COMMIT_MODE: CommitMode.SYNC.value, RESUMES_INDEX: "1"}
+    plain = story._transaction("R")
+    digest = marked(plain.digest, options)
+    story.asked["R"] = Transaction(id=plain.id, digest=digest, options=options)
+    story.run("submit m2 R\nsubmit m1 LATER\nacquire all\nrounds 3")
+    m1 = story.members["m1"].core
+    assert [(one.point.index, one.resumes) for one in m1.limbo.undecided] == [(2, 0), (5, 1)]
+    assert_needed(story, [1, 1, 1], BARRIER)
+    assert_needed(story, [6, 6, 6], 6)
