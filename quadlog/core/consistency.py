@@ -20,7 +20,7 @@ class Consistency(StrEnum):
     LOCAL = "local"
     """All that this master knows to be agreed, up to the first undecided synchronous transaction."""
     STRICT = "strict"
-    """All that any master had acknowledged before the read arrived."""
+    """All that any master of a majority had acknowledged before the read arrived."""
 
 
 _POINT: Final = re.compile(r"(\d{1,18})(?::([0-9a-f]{1,64}))?")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -265,6 +266,67 @@ def test_what_no_quorum_has_is_rolled_back_and_never_shown(cluster: Cluster) -> 
     assert said.startswith("0 were undecided, none of them is now; the newest decision is "), said
     assert shows(cluster, lost) == {False}
     assert shows(cluster, behind) == {True}
+
+
+@pytest.mark.long("a master is given up, for each way of asking")
+@pytest.mark.parametrize("mode", ["sync", "default"])
+def test_a_strict_read_does_not_wait_for_a_decision(cluster: Cluster, mode: str) -> None:
+    """Also not for that on an entry that only its effect shows to be synchronous; by itself it would wait for 60 s."""
+    put(cluster, "synchro-quorum", "N")
+    put(cluster, "sync-graphs", "urn:sync:graph" if mode == "default" else "off")
+    before, undecided, behind = (str(uuid.uuid4()) for _ in range(3))
+    assert cluster.update("DROP SILENT ALL").status_code == 204
+    cluster.lab.kill("dc3-m1", "STOP")
+    try:
+        until(lambda: cluster.status(0)["view"]["members"] == ["dc1-m1", "dc2-m1"])
+        put_timeout(cluster, 60)
+        assert cluster.update(insert(before)).status_code == 204
+        with ThreadPoolExecutor(2) as pool:
+            text = insert(undecided, graph="urn:sync:graph")
+            waiting = pool.submit(cluster.update, text, Quadlog_Commit=mode)
+            until(lambda: [limbo(cluster, number)["length"] for number in (0, 1)] == [1, 1])
+            later = pool.submit(cluster.update, insert(behind), master=1)
+            until(lambda: cluster.status(1)["agreed_index"] > limbo(cluster, 1)["first"][0]["index"])
+            seconds = list[float]()
+            for number in range(10):
+                began = time.monotonic()
+                assert read_strictly(cluster, number % 2) == {before}
+                seconds.append(time.monotonic() - began)
+            print(f"strict reads took {min(seconds):.3f} to {max(seconds):.3f} s")
+            index = limbo(cluster)["first"][0]["index"]
+            assert (limbo(cluster)["length"], waiting.done(), later.done()) == (1, False, False)
+            assert min(seconds) < 1, seconds
+            assert cluster.status(0)["agreed_index"] >= index + 11, (
+                "each had an entry behind the undecided one"
+            )
+            named = {"Quadlog-Min-Index": str(index)}
+            refused = HTTP.get(f"{cluster.masters[0]}/sparql", params={"query": "ASK { }"}, headers=named)
+            assert refused.status_code == 503, refused.text
+            assert f"behind {index}" in refused.json()["message"]
+            lowered = threading.Thread(target=set_quorum, args=(cluster,))
+            lowered.start()
+            assert [waiting.result().status_code, later.result().status_code] == [204, 204]
+            assert [read_strictly(cluster, number) for number in (0, 1)] == [{before, undecided, behind}] * 2
+            lowered.join()
+    finally:
+        cluster.lab.kill("dc3-m1", "CONT")
+        set_quorum(cluster)
+        put_timeout(cluster, TIMEOUT_S)
+    until(lambda: len(cluster.status(0)["view"]["members"]) == 3)
+    put(cluster, "sync-graphs", "off")
+    cluster.wait_until_equal()
+
+
+def read_strictly(cluster: Cluster, master: int) -> set[str]:
+    """The subjects that a strict read shows."""
+    answer = HTTP.get(
+        f"{cluster.masters[master]}/sparql",
+        params={"query": "SELECT ?s { { ?s ?p ?o } UNION { GRAPH ?g { ?s ?p ?o } } }"},
+        headers={"Quadlog-Consistency": "strict", "Accept": "text/csv"},
+        timeout=30,
+    )
+    assert answer.status_code == 200, answer.text
+    return {line.removeprefix("urn:sync:") for line in answer.text.split()[1:]}
 
 
 def put_timeout(cluster: Cluster, seconds: float) -> None:

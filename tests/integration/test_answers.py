@@ -112,7 +112,7 @@ def test_a_barrier_counts_only_if_a_majority_agreed_on_it(
 ) -> None:
     """The view may lose its majority after the read came, or give way to a side that has the entry."""
 
-    async def agreed(_: Proposals, __: Payload) -> TxAnswer:
+    async def agreed(*_: object, **__: object) -> TxAnswer:
         return TxAnswer(index=1, chain=b"", by_majority=by_majority)
 
     monkeypatch.setattr(Proposals, "_outcome", agreed)

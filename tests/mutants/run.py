@@ -28,6 +28,7 @@ SCENARIOS = (
     "no:cacheprovider",
     "tests/unit/core/agreement/test_scenarios.py",
     "tests/unit/core/agreement/test_limbo.py",
+    "tests/unit/core/agreement/test_read_index.py",
 )
 WEATHER_S = 60
 """Within which a mutant has to die."""

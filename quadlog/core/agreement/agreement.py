@@ -24,6 +24,7 @@ from quadlog.core.agreement.local_state import LocalState
 from quadlog.core.agreement.pacing import Clock, Pacing
 from quadlog.core.agreement.post_builder import PostBuilder
 from quadlog.core.agreement.progress_tracker import ProgressTracker
+from quadlog.core.agreement.read_index import ReadIndex
 from quadlog.core.agreement.rounds import Rounds
 from quadlog.core.agreement.shared import Shared
 from quadlog.core.agreement.view_change import ViewChange
@@ -129,6 +130,7 @@ class Agreement:
         self._post_builder: Final = PostBuilder(shared, incarnation, durable.sequence)
         self._rounds: Final = Rounds(shared, offer=self._post_builder.offer)
         self._decider: Final = LimboDecider(shared, self._local_state.limbo)
+        self._read_index: Final = ReadIndex(shared)
         self._view_change: Final = ViewChange(
             self._views, self._local_state, self._progress.members, stamp=self._clock.stamp
         )
@@ -218,6 +220,10 @@ class Agreement:
         that was adopted with a stronger side's log the result means nothing.
         """
         return self._views.is_majority(entry.view)
+
+    def read_index(self, barrier: int) -> int:
+        """Return the index that a worker must show for a strict read with a barrier at an index: see `ReadIndex`."""
+        return self._read_index.behind(barrier)
 
     @property
     def known_outcomes(self) -> int:
@@ -430,5 +436,6 @@ class Agreement:
     def _install(self) -> None:
         if self._view_change.install(self._clock.now.steady):
             self._report(self._post_builder.status)
+            self._read_index.begin_view()
             self._post_builder.begin_view()
             self._rounds.begin_view()

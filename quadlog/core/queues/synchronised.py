@@ -69,7 +69,16 @@ class SynchronisedQueue:
 
     def chain_at(self, index: int) -> bytes | None:
         """Return the chain hash of the entry at an index; None if it is not kept here."""
-        back = self.last.index - index
-        if back == 0:
+        if index == self.last.index:
             return self.last.chain
-        return self._tail[-1 - back][0].chain if 0 < back < len(self._tail) else None
+        kept = self._kept(index)
+        return None if kept is None else kept[0].chain
+
+    def pair_at(self, index: int) -> Pair | None:
+        """Return the pair of the entry at an index; None if it is not kept here."""
+        kept = self._kept(index)
+        return None if kept is None else kept[1]
+
+    def _kept(self, index: int) -> tuple[LogPosition, Pair] | None:
+        back = self.last.index - index
+        return self._tail[-1 - back] if 0 <= back < len(self._tail) else None

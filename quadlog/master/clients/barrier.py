@@ -18,7 +18,7 @@ class Barrier:
     """
 
     def __init__(self, give: Callable[[], Awaitable[int]]) -> None:
-        """`give` submits an entry that changes nothing, and returns its index once it is agreed."""
+        """`give` submits an entry that changes nothing; once it is agreed, returns the index that reads must show."""
         self._give = give
         self._agreeing: asyncio.Task[int] | None = None
         self._next: asyncio.Task[int] | None = None

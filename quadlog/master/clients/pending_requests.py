@@ -59,7 +59,7 @@ class TxAnswer:
     """Place of a transaction in the log."""
 
     index: int | None
-    """None: it is lazy, and not agreed yet."""
+    """None: it is lazy, and not agreed yet.  Of a barrier: index that a worker here shows, and the read must show."""
     chain: bytes
     members: Sequence[str] = field(default=(), compare=False)
     """Members of the view in which this master appended it, all of which have it; empty: it is not known."""
@@ -78,6 +78,8 @@ class Waiter:
     """Called once, on the node's thread."""
     is_lazy: bool = False
     """True if the answer is due as soon as the transaction is durable in this data centre."""
+    is_barrier: bool = False
+    """True if the answer is due as soon as a worker here shows what strict reads behind the transaction must show."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +106,8 @@ class PendingRequests:
         """Those of them that are durable in this data centre."""
         self._agreed: dict[int, tuple[bytes, TxAnswer, list[Waiter]]] = {}
         """Id, place and waiters, by index."""
+        self._barriers: set[int] = set()
+        """Indexes of them that are barriers of strict reads."""
         self.rejected: dict[int, str] = {}
         """Rejections that are not saved yet, by index."""
         self.back: int | None = None
@@ -206,6 +210,8 @@ class PendingRequests:
         if same:
             assert answer.index is not None, "it is agreed"
             self._agreed.setdefault(answer.index, (transaction_id, answer, []))[2].extend(same)
+            if any(waiter.is_barrier for waiter in same):
+                self._barriers.add(answer.index)
         for waiter in waiters:
             if waiter.body_hash != body_hash:
                 waiter.tell(KeyReused(REUSED))
@@ -248,6 +254,24 @@ class PendingRequests:
             self._confirmed = max(confirmed, self._confirmed)
             self._answer_settled()
 
+    def answer_barriers(self, read_index: Callable[[int], int]) -> None:
+        """Answer strict reads whose barriers are agreed, if a worker here shows what they need.
+
+        A barrier that no majority has agreed on is answered at once: its read is refused.
+
+        Args:
+            read_index: returns what a read must show, by the index of its barrier (`ReadIndex`).
+
+        """
+        for at in sorted(self._barriers):
+            _, answer, waiters = self._agreed[at]
+            index = read_index(at) if answer.by_majority else at
+            if index <= self.settled or not answer.by_majority:
+                self._barriers.remove(at)
+                del self._agreed[at]
+                for waiter in waiters:
+                    waiter.tell(replace(answer, index=index))
+
     def go_back(self, index: int) -> None:
         """Note that effects are here up to `index` only; what was decided after it will be decided again."""
         self.decided, self.settled = min(self.decided, index), min(self.settled, index)
@@ -277,6 +301,7 @@ class PendingRequests:
         ended = {transaction_id for transaction_id in dequeued if not waits(transaction_id)}
         for at in sorted(at for at in self._agreed if at > index):
             transaction_id, _, waiters = self._agreed.pop(at)
+            self._barriers.discard(at)
             self._waiting.setdefault(transaction_id, []).extend(waiters)
             if not waits(transaction_id):
                 ended.add(transaction_id)
@@ -298,6 +323,7 @@ class PendingRequests:
             if index > self._confirmed and reason not in _STATES and self._is_synchronous(index):
                 continue
             _, answer, waiters = self._agreed.pop(index)
+            self._barriers.discard(index)
             answer = replace(answer, is_synchronous=index in self._found)
             for waiter in waiters:
                 waiter.tell(answer if reason is None else _failure_of(reason))

@@ -124,21 +124,28 @@ class Proposals:
             refuse_protected(self._node.worker_registry)
 
     async def barrier(self) -> int:
-        """Return the index of an entry that changes nothing, was agreed after this call, and is applied here.
+        """Agree on an entry that changes nothing; return the index that a strict read of before must show.
+
+        A worker here shows it.  It is the index of the entry, or a lower one if the entry follows an undecided
+        synchronous transaction (`ReadIndex`).
 
         Raises:
             NoMajority: the view of this master holds no majority, or held none when the entry was appended.
-            Unavailable: the entry could not be submitted, or was not agreed within `request-timeout`: a
-                master is silent.
+            Unavailable: the entry could not be submitted, or was not agreed within `request-timeout`, because a
+                master is silent, or no worker here showed the index.
 
         """
         cluster = self._node.cluster
         refuse_writes(cluster, self._settings)
         refuse_strict(cluster)
         try:
-            answer = await self._outcome(self._payload(new_id(), body=b"", media_type=SPARQL_UPDATE))
+            payload = self._payload(new_id(), body=b"", media_type=SPARQL_UPDATE)
+            answer = await self._outcome(payload, is_barrier=True)
         except OutcomeUnknown as error:
-            message = f"strict reads need a majority of masters, which did not answer: see /cluster/status ({error})"
+            message = (
+                "strict reads need a majority of masters that answer, and a worker of this data centre that shows what"
+                f" they agreed on: see /cluster/status ({error})"
+            )
             raise Unavailable(message, retry_after=5) from error
         if not answer.by_majority:
             raise without_majority(self._node.cluster)
@@ -189,7 +196,7 @@ class Proposals:
             traceparent=traceparent,
         )
 
-    async def _outcome(self, payload: Payload) -> TxAnswer:
+    async def _outcome(self, payload: Payload, *, is_barrier: bool = False) -> TxAnswer:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[TxAnswer | Exception] = loop.create_future()
 
@@ -201,7 +208,7 @@ class Proposals:
                 future.set_result(result)
 
         is_lazy = payload.transaction.options.get(COMMIT_MODE) == CommitMode.LAZY
-        waiter = Waiter(body_hash=payload.body_hash, tell=tell, is_lazy=is_lazy)
+        waiter = Waiter(body_hash=payload.body_hash, tell=tell, is_lazy=is_lazy, is_barrier=is_barrier)
         self._node.put(TransactionOffered(payload, waiter))
         try:
             result = await asyncio.wait_for(future, self._settings.request_timeout)

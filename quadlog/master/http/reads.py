@@ -204,7 +204,8 @@ class ReadRouter:
 
         Raises:
             NoMajority: the read is strict, and the view holds no majority.
-            Unavailable: the read is strict, and its barrier was not agreed in time.
+            Unavailable: the read is strict, and its barrier was not agreed in time, or no worker here showed the
+                index in time.
 
         """
         match asked.consistency:
@@ -215,7 +216,8 @@ class ReadRouter:
             case Consistency.LOCAL:
                 index = self._read_view.agreed
             case Consistency.STRICT:
-                index = await self._barrier.index()
+                # A read that requires less than `session` would be wrong whatever the barrier says.
+                index = max(await self._barrier.index(), self._read_view.shown)
         return max(index, asked.index)
 
     def _refuse_other_history(self, asked: ReadRequirement) -> None:

@@ -366,7 +366,10 @@ class Node:
         self.agreement.step(status, moment)
 
     def _settle_requests(self) -> None:
-        """Answer clients whose transactions a worker here shows or, if none can, another data centre's worker."""
+        """Answer clients whose transactions a worker here shows or, if none can, another data centre's worker.
+
+        Strict reads need no more than is decided, even if their barriers follow what is undecided.
+        """
         self.pending_requests.complete(
             decided=self._effects_follower.index,
             applied=self.worker_registry.applied(),
@@ -375,6 +378,7 @@ class Node:
         self.pending_effects.tick(is_full=self.topic_health.is_full, applied=self.worker_registry.applied())
         if (index := self.pending_effects.index) is not None:
             self.pending_requests.complete(decided=index, applied=index)
+        self.pending_requests.answer_barriers(self.agreement.read_index)
 
     def _tend(self, moment: float) -> None:
         self.relay.tick(moment, leads=self.leader_tasks.leads)

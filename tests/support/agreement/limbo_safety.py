@@ -48,6 +48,8 @@ class LimboSafety:
         self._is_majority = is_majority
         self.acted: Final[dict[bytes, Decided]] = {}
         """By transaction what somebody acted on."""
+        self.committed = 0
+        """Index of the last one that somebody committed."""
         self._proposed: set[tuple[bytes, bytes]] = set()
         self.is_used = False
         """Whether any transaction was synchronous."""
@@ -59,6 +61,8 @@ class LimboSafety:
             return
         for name, decided in decided_by(member.disk.log).items():
             known = self.acted.setdefault(name, decided)
+            if decided.kind is TransactionKind.COMMIT:
+                self.committed = max(self.committed, decided.at)
             assert known == decided, f"{member.name} acts on {decided}, and somebody acted on {known} before"
 
     def turned(self, member: Member, members: Iterable[Member], before: Electing) -> None:

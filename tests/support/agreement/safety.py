@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from quadlog.core.model import TransactionKind
 from quadlog.core.synchronous import decision_in
 from tests.support.agreement.limbo_safety import LimboSafety
+from tests.support.agreement.read_safety import ReadSafety
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,6 +41,7 @@ class Safety:
 
         """
         self.limbo = LimboSafety(is_majority)
+        self.reads = ReadSafety()
         self._is_only = is_only
         self._history: dict[int, LogPosition] = {}
         """By index, what was agreed, where a side without a majority waits."""
@@ -49,8 +51,9 @@ class Safety:
         self._order: dict[tuple[bytes, int], LogPosition] = {}
         self.settled: dict[int, tuple[LogPosition, bytes]] = {}
         """By index, what was agreed in a view that holds a majority."""
-        self._asked: dict[bytes, tuple[str, int]] = {}
-        """By id of a client's transaction: where it was given first, and up to where majorities had agreed then."""
+        self._asked: dict[bytes, tuple[str, int, int]] = {}
+        """By id of a client's transaction: where it was given first, up to where majorities had agreed then, and the
+        index of the last synchronous transaction that anybody had committed."""
         self._said: dict[tuple[bytes, str, int], frozenset[Pair]] = {}
         """By sender and sequence: all that the sender's posts said up to this one, from the last snapshot on."""
         self._promised: dict[tuple[bytes, str], Post] = {}
@@ -92,6 +95,7 @@ class Safety:
                 known = self.settled.setdefault(entry.index, (entry.point, entry.pair.id))
                 assert known == (entry.point, entry.pair.id), f"{entry.index} was agreed twice by majorities"
         self.limbo.saved(member, save.entries, is_cut=save.adopted is not None)
+        self.reads.saved(save.entries)
         for entry in save.entries:
             self._check_only(entry)
             self._check_strict(member, entry)
@@ -119,17 +123,19 @@ class Safety:
 
     def asked(self, member: Member, transaction: Transaction) -> None:
         """A client is about to give a transaction, which may be the barrier of a strict read."""
-        self._asked.setdefault(transaction.id, (member.name, max(self.settled, default=0)))
+        known = member.name, max(self.settled, default=0), self.limbo.committed
+        self._asked.setdefault(transaction.id, known)
 
     def _check_strict(self, member: Member, entry: Entry) -> None:
         """Where a master says that a majority agreed on a barrier, all stands before it that was agreed before."""
-        name, index = self._asked.get(entry.pair.id, ("", 0))
+        name, index, committed = self._asked.get(entry.pair.id, ("", 0, 0))
         if name != member.name or not member.core.confirms(entry):
             return
         log = member.disk.log
         assert index < entry.index, f"{member.name} reads at {entry.index}, and {index} was agreed before"
         if index:
             assert log[index - 1].point == self.settled[index][0], f"{member.name} reads a branch at {index}"
+        self.reads.agreed(member, entry.index, committed)
 
     def _check_brought(self, member: Member, view: View) -> None:
         """What a master brings into a view has its place in the order of that view, as what is added there has."""

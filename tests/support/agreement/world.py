@@ -265,6 +265,7 @@ class World:
             self.safety.posted(member, post)
         self.safety.kept(member)
         self.safety.limbo.turned(member, self.members.values(), electing)
+        self.safety.reads.turned(member)
 
     def _restart(self, member: Member, event: Event) -> None:
         self.restart(member, event.at)
