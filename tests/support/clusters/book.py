@@ -15,7 +15,7 @@ import httpx
 
 from quadlog import codec
 from quadlog.core.model import Payload, TransactionKind, id_of_key
-from quadlog.core.records import LoggedEntry
+from quadlog.core.records import Cut, LoggedEntry
 from tests.bench.generator import Connection
 from tests.support.clusters.cluster import HTTP, PATIENCE_S, records
 
@@ -120,10 +120,13 @@ class Logged:
 
 
 def agreed_log(kafka: str, topic: str) -> list[Logged]:
-    """Every entry of a data centre's agreed topic, each index once."""
+    """Every entry of a data centre's agreed topic, each index once; a cut ends those behind it."""
     log: dict[int, Logged] = {}
     for record in records(kafka, topic):
         entry = codec.decode(record.value() or b"")
+        if isinstance(entry, Cut):
+            log = {index: one for index, one in log.items() if index <= entry.index}
+            continue
         assert isinstance(entry, LoggedEntry)
         found = Logged(entry.index, entry.id, entry.body.decode(), entry.kind)
         assert log.setdefault(entry.index, found) == found, "one index, two entries"
