@@ -13,11 +13,14 @@ import pytest
 from quadlog.core.model import TransactionKind
 from quadlog.errors import SetupError, Unavailable, UserError
 from quadlog.replay.spark import SparkSettings
+from quadlog.splits.html import html_of
 from quadlog.splits.plan import PlanHash
+from quadlog.splits.rdf import turtle_of
 from quadlog.splits.report import Report
 from quadlog.splits.topics import WORK, SplitOptions
 from quadlog.worker.evaluate.limits import EvaluationLimits
 from tests.support import plain_splits
+from tests.support.json_schema import SPLIT_REPORT, errors_in
 from tests.support.plain_splits import read_topics
 from tests.support.plain_updates import Updates
 from tests.support.split_logs import AGAIN, DCS, MAJORITY, MINORITY, SECOND, SideLog, SplitTopics, quad
@@ -74,6 +77,9 @@ def made(
         patched.setattr(PlanHash, "_add", add)
         report = Report(wanted, spark, lambda _: nullcontext()).make()
     assert json.loads(json.dumps(report)) == report
+    assert not [*errors_in(report, SPLIT_REPORT, SPLIT_REPORT)]
+    assert report["plan"] in html_of(report)
+    assert report["plan"] in turtle_of(report)
     if not more:
         read = read_topics(topics.repository, topics.kafkas)
         plan = plain_splits.report if is_over else plain_splits.preview
