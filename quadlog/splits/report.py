@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
@@ -38,6 +38,7 @@ from quadlog.replay.replay import GONE, MOMENTS, NEVER, THERE, CompactedRange
 from quadlog.replay.survey import Surveyor
 from quadlog.splits.cases import Case, CaseBranch, case_of_now, case_that_is_over
 from quadlog.splits.changes import GRAPH, by_update, compared, disputed_in, updates_of
+from quadlog.splits.description import Counted, described_branch, described_sides, strategy_of
 from quadlog.splits.foresight import Foresight
 from quadlog.splits.plan import (
     FORMAT,
@@ -58,8 +59,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Row, SparkSession
 
-    from consumers.recovery import Path as LogPath
-    from quadlog.core.model import LogPosition
     from quadlog.core.records import Effect, LoggedEntry
     from quadlog.replay.lineage import Span
     from quadlog.replay.replay import Phase
@@ -71,21 +70,6 @@ _VERDICTS: Final = "n long, became long, outcome string, reason string"
 _EXTERNAL: Final = re.compile(rb"(?i)\b(?:LOAD|SERVICE)\b")
 _COMPARED: Final = ("there", "here", "opposite", "extra", "unmet")
 _QUADS: Final = ("deleted", "inserted", "deleted_there", "inserted_there")
-
-
-@dataclass(slots=True)
-class Counted:
-    """What was counted of one branch while its plan was made."""
-
-    updates: int = 0
-    decisions: int = 0
-    classes: Counter[str] = field(default_factory=Counter[str])
-    answers: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
-    shown: Counter[str] = field(default_factory=Counter[str])
-    transactions: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    ended: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    disputed: int = 0
-    disputed_quads: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
 
 class Report:
@@ -128,7 +112,7 @@ class Report:
             for branch in case.branches:
                 counted = self._branch(case, branch, first, foresight, plan)
                 first += branch.entries
-                branches.append(_described(branch, counted))
+                branches.append(described_branch(branch, counted))
         finally:
             if foresight is not None:
                 foresight.close()
@@ -138,8 +122,8 @@ class Report:
             "repository": self._wanted.repository,
             "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "plan": plan.hexdigest(),
-            "strategy": _strategy_of(case),
-            "sides": _sides_of(case),
+            "strategy": strategy_of(case),
+            "sides": described_sides(case),
             "reasons": reasons_of(case.winner, [one.side for one in case.sides]),
             "behind": [asdict(one) for one in case.behind],
             "unreachable": unreachable,
@@ -477,61 +461,3 @@ def _said_of(entry: LoggedEntry) -> str:
     if (name := options.get(PEER)) is not None:
         return f"peer {name}"
     return "configuration"
-
-
-def _strategy_of(case: Case) -> str | None:
-    found = [one for post in case.winner.posts for one in post.settings if one.name == "split-recovery"]
-    return max(found, key=lambda one: one.index).value if found else None
-
-
-def _sides_of(case: Case) -> list[dict[str, Any]]:
-    oldest = min(case.sides, key=lambda one: one.fork.index, default=None)
-    rows = [(case.winner, case.topics, case.path, None if oldest is None else oldest.fork)]
-    rows += [(one.side, one.topics, one.path, one.fork) for one in case.sides]
-    return [
-        {
-            "dcs": side.dcs,
-            "wins": side is case.winner and side.rank is not None,
-            "last": _position(side.last),
-            "fork": None if fork is None else fork.index,
-            "length": 0 if fork is None else side.last.index - fork.index,
-            "first_at": None if fork is None else _created(topics, path, fork.index + 1),
-            "last_at": None if fork is None else _created(topics, path, path.last.index, after=fork.index),
-            "rank": None if side.rank is None else {**side.rank._asdict(), "ids": [*side.rank.ids]},
-            "masters": [*side.masters],
-        }
-        for side, topics, path, fork in rows
-    ]
-
-
-def _created(topics: DataCentreTopics, path: LogPath, index: int, *, after: int = 0) -> str | None:
-    if index not in path or index <= after:
-        return None
-    return datetime.fromtimestamp(topics.head_of(path, index).created / 1000, UTC).isoformat(
-        timespec="milliseconds"
-    )
-
-
-def _position(position: LogPosition) -> dict[str, Any]:
-    return {"index": position.index, "chain": position.chain.hex()}
-
-
-def _described(branch: CaseBranch, counted: Counted) -> dict[str, Any]:
-    return {
-        "name": branch.name,
-        "dcs": branch.side.dcs,
-        "fork": _position(branch.fork),
-        "last": _position(branch.path.last),
-        "entries": branch.entries,
-        "updates": counted.updates,
-        "decisions": counted.decisions,
-        "classes": dict(sorted(counted.classes.items())),
-        "answers": {
-            answer: dict(sorted(classes.items())) for answer, classes in sorted(counted.answers.items())
-        },
-        "ended": counted.ended,
-        "transactions": counted.transactions,
-        "shown": dict(sorted(counted.shown.items())),
-        "disputed": counted.disputed,
-        "disputed_quads": counted.disputed_quads,
-    }
