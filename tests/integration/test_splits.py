@@ -247,6 +247,8 @@ def test_of_three_branches_the_second_follows_the_first(
     second.agree('INSERT DATA { <urn:d> <urn:p> "1" } # two')
     third.agree('INSERT DATA { <urn:d> <urn:p> "1" } # three')
     third.agree('DELETE DATA { <urn:k> <urn:p> "1" }', deleted=[quad("urn:k")])
+    for side in (second, third):
+        side.agree(SAME, inserted=[quad("urn:same")])
     topics.write("dc1", ours.entries, ours.effects)
     topics.post("dc1", MAJORITY, ours.last, epoch=2)
     topics.write("dc2", second.entries, second.effects)
@@ -256,9 +258,9 @@ def test_of_three_branches_the_second_follows_the_first(
     report = made(spark, topics, tmp_path / "p")
     assert [side["dcs"] for side in report["sides"]] == [["dc1"], ["dc3"], ["dc2"]]
     assert [branch["classes"] for branch in report["branches"]] == [
-        {"commutes": 1, "opposite": 1},
+        {"commutes": 2, "opposite": 1},
         # The branch before has brought the quad back.
-        {"commutes": 1},
+        {"commutes": 1, "duplicate": 1},
     ]
     assert [branch["disputed"] for branch in report["branches"]] == [1, 0]
 
@@ -340,7 +342,9 @@ def random_text(random: Random) -> str:
     )
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 30))])
+@pytest.mark.parametrize(
+    "seed", [7, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(30) if seed != 7)]
+)
 def test_random_sides_have_the_plan_of_the_plain_reader(
     spark: SparkSession, topics: SplitTopics, tmp_path: Path, seed: int
 ) -> None:
