@@ -152,7 +152,7 @@ def test_what_was_foreseen_happens(lab: RunningLab, tmp_path: Path, seed: int) -
         cluster.heal()
         until(lambda: one_view(cluster, members=3), AGAIN_S)
         if strategy is SplitRecovery.NONE:
-            again = ("worker", "rebuild", cluster.workers[f"{DCS[alone]}-w1"])
+            again = ("worker", "rebuild", f"{DCS[alone]}-w1", "--at", cluster.masters[alone])
             until(lambda: quadlog(*again).returncode == 0)
         if not branches:
             assert strategy is SplitRecovery.QUORUM or not cluster.status(alone)["split"].get("rejoined")
