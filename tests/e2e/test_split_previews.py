@@ -131,9 +131,9 @@ def test_what_was_foreseen_happens(lab: RunningLab, tmp_path: Path, seed: int) -
             cluster.cut(DCS[alone], DCS[other])
         until(lambda: len(cluster.status(alone)["view"]["members"]) == 1, 2 * LAG + 20)
         until(lambda: len(cluster.status(others[0])["view"]["members"]) == 2, 2 * LAG + 20)
-        write(cluster, random, others[0], random.randrange(1, 12))
+        write(cluster, random, others[0], random.randrange(4, 20))
         if strategy is not SplitRecovery.QUORUM:
-            write(cluster, random, alone, random.randrange(1, 12))
+            write(cluster, random, alone, random.randrange(4, 20))
         if killed is not None:
             lab.kill(f"{DCS[killed]}-m1")
             lab.start(f"{DCS[killed]}-m1")
