@@ -10,12 +10,13 @@ from typing import Annotated
 import typer
 
 from quadlog.cli.options import log_in_by_environment
-from quadlog.cli.ranges import (  # noqa: TC001 - typer reads the annotations
+from quadlog.cli.ranges import (
     Memory,
     PyFiles,
     Repository,
     Scratch,
     Spark,
+    spark_settings,
 )
 from quadlog.errors import UserError
 
@@ -65,7 +66,6 @@ def run(
     With --once, it ends with status 1 if it has found violations.
     """
     from quadlog.replay.audit import AuditOptions, run_audit  # noqa: PLC0415
-    from quadlog.replay.spark import SparkSettings  # noqa: PLC0415
 
     log_in_by_environment()
     wanted = AuditOptions(
@@ -74,7 +74,7 @@ def run(
         repository=repository,
         batch=batch,
         once=once,
-        spark=SparkSettings(master=spark, memory_mb=memory, scratch=scratch, py_files=tuple(py_files or ())),
+        spark=spark_settings(spark, memory, scratch, py_files),
     )
     raise typer.Exit(run_audit(wanted, typer.echo))
 

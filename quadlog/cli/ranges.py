@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quadlog.cli.options import log_in_by_environment
 from quadlog.errors import UserError
+
+if TYPE_CHECKING:
+    from quadlog.replay.spark import SparkSettings
 
 Kafka = Annotated[str, typer.Option(help="Bootstrap servers of a data centre.")]
 DataCentre = Annotated[str, typer.Option("--dc", help="That data centre, whose topics are read.")]
@@ -17,6 +20,15 @@ Spark = Annotated[str, typer.Option(help="Spark's master.")]
 Memory = Annotated[int, typer.Option(min=512, help="MB of heap, of the driver and of each executor.")]
 Scratch = Annotated[Path | None, typer.Option(help="For what does not fit into memory.")]
 PyFiles = Annotated[list[str] | None, typer.Option(help="Wheels for executors without quadlog.")]
+
+
+def spark_settings(
+    master: str, memory: int, scratch: Path | None, py_files: list[str] | None
+) -> SparkSettings:
+    """Return the settings of Spark from the options of a command."""
+    from quadlog.replay.spark import SparkSettings  # noqa: PLC0415
+
+    return SparkSettings(master=master, memory_mb=memory, scratch=scratch, py_files=tuple(py_files or ()))
 
 
 def archive(
@@ -33,7 +45,6 @@ def archive(
 ) -> None:
     """Write the entries and effects that are not archived yet to Parquet, and prove it.  Needs Kafka, no masters."""
     from quadlog.replay.archive import ArchiveOptions, run_archive  # noqa: PLC0415
-    from quadlog.replay.spark import SparkSettings  # noqa: PLC0415
     from quadlog.topics import Topics  # noqa: PLC0415
 
     log_in_by_environment()
@@ -42,7 +53,7 @@ def archive(
         topics=Topics(repository, dc),
         directory=directory,
         until=until,
-        spark=SparkSettings(master=spark, memory_mb=memory, scratch=scratch, py_files=tuple(py_files or ())),
+        spark=spark_settings(spark, memory, scratch, py_files),
     )
     run_archive(wanted, typer.echo)
 
@@ -75,7 +86,6 @@ def compact(
     from quadlog.quadstore.applied import Applied  # noqa: PLC0415
     from quadlog.replay.compact import CompactOptions, run_compact  # noqa: PLC0415
     from quadlog.replay.replay import CompactedRange  # noqa: PLC0415
-    from quadlog.replay.spark import SparkSettings  # noqa: PLC0415
     from quadlog.topics import Topics  # noqa: PLC0415
 
     try:
@@ -91,6 +101,6 @@ def compact(
         target=target,
         range=CompactedRange(applied=state, after=after, until=until),
         archive=archive,
-        spark=SparkSettings(master=spark, memory_mb=memory, scratch=scratch, py_files=tuple(py_files or ())),
+        spark=spark_settings(spark, memory, scratch, py_files),
     )
     run_compact(wanted, typer.echo)

@@ -11,12 +11,13 @@ import typer
 
 from quadlog.cli.audit import kafkas_of
 from quadlog.cli.options import log_in_by_environment
-from quadlog.cli.ranges import (  # noqa: TC001 - typer reads the annotations
+from quadlog.cli.ranges import (
     Memory,
     PyFiles,
     Repository,
     Scratch,
     Spark,
+    spark_settings,
 )
 
 if TYPE_CHECKING:
@@ -53,9 +54,7 @@ def preview(
     py_files: PyFiles = None,
 ) -> None:
     """Say what will become of each update of the sides that give way, while the split lasts."""
-    from quadlog.replay.spark import SparkSettings  # noqa: PLC0415
-
-    made = SparkSettings(master=spark, memory_mb=memory, scratch=scratch, py_files=tuple(py_files or ()))
+    made = spark_settings(spark, memory, scratch, py_files)
     _run(directory, kafka, is_over=False, repository=repository, details=details, archive=archive, spark=made)
 
 
@@ -74,9 +73,7 @@ def report(
     py_files: PyFiles = None,
 ) -> None:
     """Say what became of each update of a side that gave way, after the split."""
-    from quadlog.replay.spark import SparkSettings  # noqa: PLC0415
-
-    made = SparkSettings(master=spark, memory_mb=memory, scratch=scratch, py_files=tuple(py_files or ()))
+    made = spark_settings(spark, memory, scratch, py_files)
     _run(
         directory,
         kafka,
@@ -102,10 +99,9 @@ def list_branches(
     py_files: PyFiles = None,
 ) -> None:
     """List the branches that splits have left in the topics, and those of now."""
-    from quadlog.replay.spark import SparkSettings  # noqa: PLC0415
     from quadlog.splits.job import run_list  # noqa: PLC0415
 
-    made = SparkSettings(master=spark, memory_mb=memory, scratch=scratch, py_files=tuple(py_files or ()))
+    made = spark_settings(spark, memory, scratch, py_files)
     wanted = _options(Path(), kafka, is_over=True, repository=repository, archive=archive, spark=made)
     for one in run_list(wanted):
         typer.echo(json.dumps(one) if as_json else _line_of(one))
@@ -138,10 +134,9 @@ def export(
     py_files: PyFiles = None,
 ) -> None:
     """Write the net change of a branch since its fork as an RDF Patch, which `/update` takes."""
-    from quadlog.replay.spark import SparkSettings  # noqa: PLC0415
     from quadlog.splits.job import run_export  # noqa: PLC0415
 
-    made = SparkSettings(master=spark, memory_mb=memory, scratch=scratch, py_files=tuple(py_files or ()))
+    made = spark_settings(spark, memory, scratch, py_files)
     wanted = _options(Path(), kafka, is_over=True, repository=repository, archive=archive, spark=made)
     typer.echo(f"{target}: {run_export(wanted, branch, target)} quads")
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from consumers.recovery import Path
+    from quadlog.replay.replay import Phase
 
 NAME: Final = 12
 """Hexadecimal digits of the lineage in a branch's name."""
@@ -64,8 +65,8 @@ def name_of(topics: DataCentreTopics, path: Path, fork: LogPosition) -> str:
     return f"{fork.index}-{lineage.hex()[:NAME]}"
 
 
-def case_of_now(dcs: Mapping[str, DataCentreTopics]) -> Case:
-    """Return the split of now; without branches if there is none.
+def case_of_now(dcs: Mapping[str, DataCentreTopics], phase: Phase) -> Case:
+    """Return the split of now; without branches if there is none.  `phase`: shows the progress.
 
     Raises:
         UserError: the topics do not go back to where they part.
@@ -75,10 +76,10 @@ def case_of_now(dcs: Mapping[str, DataCentreTopics]) -> Case:
     lasts = {dc: topics.path.last for dc, topics in dcs.items()}
     sides, behind = sides_of(lasts, posts, lambda dc, position: dcs[dc].has(position))
     winner = sides[0]
-    own = dcs[winner.dcs[0]]
+    own = _evaluated_furthest(dcs, winner, phase)
     branches = list[CaseBranch]()
     for side in sides[1:]:
-        topics = dcs[side.dcs[0]]
+        topics = _evaluated_furthest(dcs, side, phase)
         fork = _fork(own, own.path, topics, topics.path)
         branches.append(
             CaseBranch(
@@ -90,6 +91,16 @@ def case_of_now(dcs: Mapping[str, DataCentreTopics]) -> Case:
             )
         )
     return Case(winner=winner, topics=own, path=own.path, sides=branches, behind=behind, is_over=False)
+
+
+def _evaluated_furthest(dcs: Mapping[str, DataCentreTopics], side: Side, phase: Phase) -> DataCentreTopics:
+    """Return the topics of the first data centre of a side that has the effect of the side's last entry.
+
+    A data centre may have no workers, or lack effects for a while.  If none has it, return those of the first one.
+    """
+    those, last = [dcs[dc] for dc in side.dcs], side.last.index
+    found = (one for one in those if last and one.effects_on(one.path, last - 1, phase)[1] >= last)
+    return next(found, those[0])
 
 
 def ended_branches(
@@ -163,8 +174,8 @@ def _fork(own: DataCentreTopics, path: Path, topics: DataCentreTopics, other: Pa
     return fork
 
 
-def branches_in(dcs: Mapping[str, DataCentreTopics]) -> list[CaseBranch]:
-    """Return all branches, those that are over first; one that several data centres have is named once."""
+def branches_that_are_over(dcs: Mapping[str, DataCentreTopics]) -> list[CaseBranch]:
+    """Return the branches that cuts have ended; one that several data centres have is named once."""
     found = dict[str, CaseBranch]()
     for name, topics, branch in ended_branches(dcs):
         known = found.get(name)
@@ -174,17 +185,4 @@ def branches_in(dcs: Mapping[str, DataCentreTopics]) -> list[CaseBranch]:
             continue
         side = Side(dcs=gave_way, last=branch.path.last)
         found[name] = CaseBranch(name=name, side=side, topics=topics, path=branch.path, fork=branch.fork)
-    return [*found.values(), *case_of_now(dcs).branches]
-
-
-def named_branch(dcs: Mapping[str, DataCentreTopics], name: str) -> CaseBranch:
-    """Return the branch of this name, of now or over.
-
-    Raises:
-        UserError: there is none.
-
-    """
-    found = {branch.name: branch for branch in branches_in(dcs)}
-    if name not in found:
-        raise UserError(f"there is no branch {name}; there are {', '.join(found) or 'none'}")
-    return found[name]
+    return [*found.values()]

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from quadlog.core.cluster_settings import ClusterSettings
 
 if TYPE_CHECKING:
     from consumers.recovery import Path as LogPath
     from quadlog.core.model import LogPosition
     from quadlog.splits.cases import Case, CaseBranch
     from quadlog.splits.topics import DataCentreTopics
+
+STRATEGY: Final = "split-recovery"
+"""Name of the setting."""
 
 
 @dataclass(slots=True)
@@ -30,9 +35,14 @@ class Counted:
 
 
 def strategy_of(case: Case) -> str | None:
-    """Return the strategy that the newest posts of the winner have; None if no entry has set it."""
-    found = [one for post in case.winner.posts for one in post.settings if one.name == "split-recovery"]
-    return max(found, key=lambda one: one.index).value if found else None
+    """Return the strategy that the posts of the winner have; None if there is no post.
+
+    A post has what entries have set, and what its master's file sets otherwise than the default.
+    """
+    found = [one for post in case.winner.posts for one in post.settings if one.name == STRATEGY]
+    if found:
+        return max(found, key=lambda one: one.index).value
+    return ClusterSettings().text(STRATEGY) if case.winner.posts else None
 
 
 def described_sides(case: Case) -> list[dict[str, Any]]:

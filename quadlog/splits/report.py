@@ -6,15 +6,15 @@
     4. compare    what they change on the branch and here, line by line (`changes.py`)
     5. plan       a class for each update, totals, and the plan hash (`plan.py`)
 
-This process holds a row for each thousand entries, and the listed details; everything else is in Spark or on disk, in
-`DIRECTORY/.work`, which is removed at the end.
+This process holds a row for each thousand entries, the ids that both sides have, and the listed details; everything
+else is in Spark or on disk, in `DIRECTORY/.work`, which is removed at the end.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import reduce
@@ -95,7 +95,11 @@ class Report:
 
         """
         with opened(self._wanted, self._surveyor, self._phase) as (dcs, unreachable):
-            case = case_that_is_over(dcs, self._wanted.branch) if self._wanted.is_over else case_of_now(dcs)
+            case = (
+                case_that_is_over(dcs, self._wanted.branch)
+                if self._wanted.is_over
+                else case_of_now(dcs, self._phase)
+            )
             return self._report(case, unreachable, dcs)
 
     def _report(
@@ -143,7 +147,7 @@ class Report:
         last = case.winner.last.index
         store_path = self._work / "store"
         if last:
-            _, evaluated = case.topics.effects_on(case.path, min(last - 1, last), self._phase)
+            _, evaluated = case.topics.effects_on(case.path, last - 1, self._phase)
             if evaluated < last:
                 raise Unavailable(
                     f"the effects topic of {case.topics.dc} does not have the effect of entry {last} yet: try again"
@@ -177,7 +181,8 @@ class Report:
         there = self._shifted(branch.topics, spans, shift)
         duplicates = self._duplicates(case, branch, updates)
         if foresight is None:
-            verdicts, here = self._became(case, updates, duplicates)
+            new = updates.filter(~f.col("id").isin(*duplicates)) if duplicates else updates
+            verdicts, here = self._became(case, new)
         else:
             with self._phase("evaluate"):
                 self._foresee(branch, shift, duplicates, foresight, work)
@@ -258,7 +263,8 @@ class Report:
         work: Path,
     ) -> None:
         """Write outcomes and changes of the updates that would be evaluated."""
-        numbers = list[int]()
+        numbers = deque[int]()
+        """Of the updates that are being evaluated."""
 
         def entries() -> Iterator[LoggedEntry]:
             for entry in branch.topics.entries(branch.path, branch.fork):
@@ -268,15 +274,14 @@ class Report:
                     yield entry
 
         with (work / "verdicts").open("w") as verdicts, (work / "changes").open("w") as changes:
-            for at, effect in enumerate(foresight.effects(entries())):
-                row = {"n": numbers[at], "outcome": effect.outcome.value, "reason": effect.reason}
+            for effect in foresight.effects(entries()):
+                n = numbers.popleft()
+                row = {"n": n, "outcome": effect.outcome.value, "reason": effect.reason}
                 verdicts.write(json.dumps(row) + "\n")
                 for line, change in _lines(effect):
-                    changes.write(json.dumps({"line": line, "n": numbers[at], "change": change}) + "\n")
+                    changes.write(json.dumps({"line": line, "n": n, "change": change}) + "\n")
 
-    def _became(
-        self, case: Case, updates: DataFrame, duplicates: Mapping[str, int | None]
-    ) -> tuple[DataFrame, DataFrame]:
+    def _became(self, case: Case, updates: DataFrame) -> tuple[DataFrame, DataFrame]:
         """Return outcomes and changes of the updates in the log behind the winner's last entry."""
         topics, path = case.topics, case.topics.path
         last = case.winner.last.index
@@ -285,10 +290,9 @@ class Report:
             return none
         start = topics.agreed.topic.beginning if last == path.before.index else path.offset_of(last) + 1
         found = self._surveyor.ids(topics.agreed.topic, start, path.offset_of(path.last.index) + 1)
-        known = f.col("id").isin(*duplicates)
         became = (
             found.filter(f.col("index") > last)
-            .join(updates.select("id", "n").filter(~known), "id")
+            .join(updates.select("id", "n"), "id")
             .groupBy("n")
             .agg(f.min("index").alias("became"))
         ).persist()

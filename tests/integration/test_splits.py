@@ -12,8 +12,11 @@ import pytest
 
 from quadlog.core.model import TransactionKind
 from quadlog.errors import SetupError, Unavailable, UserError
+from quadlog.replay.replay import GONE, THERE
 from quadlog.replay.spark import SparkSettings
+from quadlog.splits.changes import net_change
 from quadlog.splits.html import html_of
+from quadlog.splits.job import exported, listed
 from quadlog.splits.plan import PlanHash
 from quadlog.splits.rdf import turtle_of
 from quadlog.splits.report import Report
@@ -45,6 +48,18 @@ def topics(kafka: str) -> Iterator[SplitTopics]:
     made.close()
 
 
+def options(topics: SplitTopics, directory: Path, **more: Any) -> SplitOptions:  # noqa: ANN401
+    given: dict[str, Any] = {
+        "kafkas": topics.kafkas,
+        "directory": directory,
+        "repository": topics.repository,
+        "is_over": False,
+        "limits": LIMITS,
+        "spark": SparkSettings(),
+    }
+    return SplitOptions(**{**given, **more})
+
+
 def made(
     spark: SparkSession,
     topics: SplitTopics,
@@ -55,17 +70,7 @@ def made(
 ) -> dict[str, Any]:
     """Make a report; without options, the plain reader must have the same plan."""
     (directory / WORK).mkdir(parents=True)
-    wanted = SplitOptions(
-        **{
-            "kafkas": topics.kafkas,
-            "directory": directory,
-            "repository": topics.repository,
-            "is_over": is_over,
-            "limits": LIMITS,
-            "spark": SparkSettings(),
-            **more,
-        }
-    )
+    wanted = options(topics, directory, is_over=is_over, **more)
     lines = list[str]()
     with pytest.MonkeyPatch.context() as patched:
         original = PlanHash._add
@@ -209,6 +214,21 @@ def test_a_report_of_what_was_foreseen_has_the_hash_of_the_preview(
     found = [(one["class"], one["became"]) for one in report["branches"][0]["transactions"]]
     assert found == [("opposite", 8), ("empty", 9), ("differs", 10), ("duplicate", 7), ("commutes", 11)]
     assert report["branches"][0]["name"] == preview["branches"][0]["name"] == f"3-{MINORITY.id.hex()[:12]}"
+    wanted, name = options(topics, tmp_path), report["branches"][0]["name"]
+    [one] = listed(wanted, spark, lambda _: nullcontext())
+    assert (one["name"], one["dcs"], one["is_over"], one["entries"]) == (name, ["dc3"], True, len(branch))
+    patch = tmp_path / "branch.rdfp"
+    assert exported(wanted, spark, lambda _: nullcontext(), name, patch) == 4
+    added = [quad("urn:b"), quad("urn:n", 1, "urn:q"), quad("urn:same"), quad("urn:w")]
+    assert patch.read_text().splitlines() == [
+        f'H branch "{name}" .',
+        "TX .",
+        *(f"A {one}" for one in added),
+        "TC .",
+    ]
+    with pytest.raises(UserError, match=f"there is no branch x; there are {name}"):
+        exported(wanted, spark, lambda _: nullcontext(), "x", tmp_path / "x")
+    assert not [*tmp_path.glob("x*")]
     now = made(spark, topics, tmp_path / "n")
     assert (now["branches"], now["reasons"], len(now["sides"])) == ([], [], 1)
     with pytest.raises(UserError, match="there is no branch 9-x; there are 3-"):
@@ -289,11 +309,21 @@ def test_who_is_behind_and_who_is_not_reached_is_named(
 def test_a_preview_waits_for_the_effects_of_the_winner(
     spark: SparkSession, topics: SplitTopics, tmp_path: Path
 ) -> None:
-    ours, theirs = one_of_each()
-    del ours.effects[-1]
+    """It takes those of any data centre of that side."""
+    base = beginning()
+    ours, theirs = base.fork(MAJORITY), base.fork(MINORITY)
+    ours.agree('INSERT DATA { <urn:w> <urn:p> "1" }', inserted=[quad("urn:w")])
+    theirs.agree('DELETE DATA { <urn:k> <urn:p> "1" }', deleted=[quad("urn:k")])
+    newest = ours.effects.pop()
     topics.apart(ours, theirs)
-    with pytest.raises(Unavailable, match="does not have the effect of entry 7 yet"):
+    with pytest.raises(Unavailable, match="does not have the effect of entry 4 yet"):
         made(spark, topics, tmp_path / "p")
+    topics.write("dc2", [], [newest])
+    report = made(spark, topics, tmp_path / "q")
+    assert report["branches"][0]["classes"] == {"commutes": 1}
+    assert report["strategy"] == "Quorum"
+    [one] = listed(options(topics, tmp_path), spark, lambda _: nullcontext())
+    assert (one["name"], one["is_over"]) == (report["branches"][0]["name"], False)
 
 
 def test_an_update_that_never_ends_is_rejected_as_a_worker_would(
@@ -317,6 +347,21 @@ def test_an_update_that_never_ends_is_rejected_as_a_worker_would(
     assert "update-timeout" in found[1]["reason"]
     assert branch["classes"] == {"commutes": 2, "rejected": 1}
     assert branch["shown"] == {"commutes": 1, "rejected": 1}
+
+
+def test_a_net_change_has_only_what_differs_in_the_end(spark: SparkSession) -> None:
+    moments = [
+        ("comes", 4 * 5 + THERE),
+        ("goes", 4 * 5 + GONE),
+        ("comes and goes", 4 * 5 + THERE),
+        ("comes and goes", 4 * 6 + GONE),
+        ("goes and comes", 4 * 5 + GONE),
+        ("goes and comes", 4 * 7 + THERE),
+        ("# empty graph <urn:g>", 4 * 5 + THERE),
+    ]
+    text = ", ".join(f"('{line}', {moment}L)" for line, moment in moments)
+    rows = net_change(spark.sql(f"select * from values {text} as changes(line, moment)")).collect()
+    assert [(row["line"], row["there"]) for row in rows] == [("goes", False), ("comes", True)]
 
 
 def random_text(random: Random) -> str:
