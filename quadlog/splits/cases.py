@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from consumers.recovery import EndedBranch, common
 from quadlog.core.model import LogPosition
-from quadlog.errors import UserError
+from quadlog.errors import StateError, UserError
 from quadlog.splits.sides import Behind, Side, in_order, sides_of
 from quadlog.splits.topics import DataCentreTopics
 
@@ -96,11 +97,16 @@ def case_of_now(dcs: Mapping[str, DataCentreTopics], phase: Phase) -> Case:
 def _evaluated_furthest(dcs: Mapping[str, DataCentreTopics], side: Side, phase: Phase) -> DataCentreTopics:
     """Return the topics of the first data centre of a side that has the effect of the side's last entry.
 
-    A data centre may have no workers, or lack effects for a while.  If none has it, return those of the first one.
+    A data centre may have no workers, or lack effects.  If no other one has it, return those of the last one.
     """
     those, last = [dcs[dc] for dc in side.dcs], side.last.index
-    found = (one for one in those if last and one.effects_on(one.path, last - 1, phase)[1] >= last)
-    return next(found, those[0])
+
+    def has_it(topics: DataCentreTopics) -> bool:
+        with suppress(StateError):  # the topic was shortened
+            return topics.effects_on(topics.path, last - 1, phase)[1] >= last
+        return False
+
+    return next((one for one in those[:-1] if last and has_it(one)), those[-1])
 
 
 def ended_branches(

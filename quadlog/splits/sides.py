@@ -124,25 +124,25 @@ def reasons_of(winner: Side, losers: Sequence[Side]) -> list[str]:
             said.append(f"{loser.name} has {what}, so it does not win.")
         elif best.epoch != other.epoch:
             said.append(
-                f"{winner.name} wins over {loser.name}: its last view with a majority has epoch {best.epoch},"
-                f" that of {loser.name} has {other.epoch}."
+                f"{winner.name} stays and {loser.name} gives way: the last view with a majority of {winner.name}"
+                f" has epoch {best.epoch}, that of {loser.name} has {other.epoch}."
                 f" {loser.name} would win if it had held a majority in a later view."
             )
         elif best.decided != other.decided:
             said.append(
-                f"{winner.name} wins over {loser.name}: both follow the majority of epoch {best.epoch},"
+                f"{winner.name} stays and {loser.name} gives way: both follow the majority of epoch {best.epoch},"
                 f" and a change of the peers is decided only at {winner.name}."
                 f" {loser.name} would win if it were decided there."
             )
         elif best.members != other.members:
             said.append(
-                f"{winner.name} wins over {loser.name}: both follow the majority of epoch {best.epoch},"
+                f"{winner.name} stays and {loser.name} gives way: both follow the majority of epoch {best.epoch},"
                 f" and its view has {best.members} masters, that of {loser.name} {other.members}."
                 f" {loser.name} would win with more masters in its view."
             )
         else:
             said.append(
-                f"{winner.name} wins over {loser.name}: both follow the majority of epoch {best.epoch}"
+                f"{winner.name} stays and {loser.name} gives way: both follow the majority of epoch {best.epoch}"
                 f" with {best.members} masters each, so the names decide: {', '.join(best.ids)}"
                 f" comes after {', '.join(other.ids)}."
                 f" {loser.name} would win with one more master in its view."

@@ -188,6 +188,11 @@ class DataCentreTopics:
 
         """
         if self._lineage is None:
+            if self.effects.topic.beginning > 0:
+                raise StateError(
+                    f"{self.topics.effects} does not have all effects from the beginning of the log:"
+                    " give the directory of `quadlog archive` with --archive"
+                )
             self._lineage = self.compaction(phase).follow(Applied())
         return self._lineage
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from quadlog.core.model import TransactionKind
-from quadlog.errors import SetupError, Unavailable, UserError
+from quadlog.errors import SetupError, StateError, Unavailable, UserError
 from quadlog.replay.replay import GONE, THERE
 from quadlog.replay.spark import SparkSettings
 from quadlog.splits.changes import net_change
@@ -21,8 +21,10 @@ from quadlog.splits.plan import PlanHash
 from quadlog.splits.rdf import turtle_of
 from quadlog.splits.report import Report
 from quadlog.splits.topics import WORK, SplitOptions
+from quadlog.topics import Topics
 from quadlog.worker.evaluate.limits import EvaluationLimits
 from tests.support import plain_splits
+from tests.support.brokers import delete_before
 from tests.support.json_schema import SPLIT_REPORT, errors_in
 from tests.support.plain_splits import read_topics
 from tests.support.plain_updates import Updates
@@ -324,6 +326,11 @@ def test_a_preview_waits_for_the_effects_of_the_winner(
     assert report["strategy"] == "Quorum"
     [one] = listed(options(topics, tmp_path), spark, lambda _: nullcontext())
     assert (one["name"], one["is_over"]) == (report["branches"][0]["name"], False)
+    delete_before(topics.kafka, Topics(topics.repository, "dc3").effects, 2)
+    with pytest.raises(StateError, match="give the directory of `quadlog archive` with --archive"):
+        made(spark, topics, tmp_path / "r")
+    [one] = listed(options(topics, tmp_path), spark, lambda _: nullcontext())
+    assert one["entries"] == 1
 
 
 def test_an_update_that_never_ends_is_rejected_as_a_worker_would(
