@@ -74,11 +74,7 @@ def classes(report: Mapping[str, Any]) -> Element | None:
             element(
                 "ul", *(_bar(branch, name) for name in CLASSES if branch["classes"].get(name)), class_="bars"
             ),
-            element(
-                "p",
-                f"None: {', '.join(name for name in CLASSES if not branch['classes'].get(name))}.",
-                class_="muted",
-            ),
+            *_absent(branch),
         )
         for branch in report["branches"]
     ]
@@ -96,6 +92,12 @@ def _contents(branch: Mapping[str, Any]) -> str:
         f"{number(len(branch['ended']))} CONFIG",
     ]
     return f"entries {number(branch['fork']['index'] + 1)} to {number(branch['last']['index'])}; {', '.join(parts)}"
+
+
+def _absent(branch: Mapping[str, Any]) -> list[Element]:
+    """Return a line with the classes that no update has; none if each has some."""
+    names = [name for name in CLASSES if not branch["classes"].get(name)]
+    return [element("p", f"None: {', '.join(names)}.", class_="muted")] if names else []
 
 
 def _bar(branch: Mapping[str, Any], name: str) -> Element:

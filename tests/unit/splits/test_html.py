@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from quadlog.splits.html import html_of
+from quadlog.splits.plan import UpdateClass
 from tests.support.split_reports import branch, disputed, position, report, side, update
 
 HOSTILE = "</script><script>alert(1)</script><!-- \" ' onload=x()> & \n\r\u2028\u202e\x00"
@@ -225,3 +226,9 @@ def test_what_is_complete_is_not_said_to_be_cut() -> None:
     page = Page(html_of(report(one)))
     assert "All 2 are listed." in page.text("updates")
     assert "Listed" not in page.text("classes") + page.text("updates") + page.text("disputed")
+
+
+def test_classes_without_updates_are_named_if_there_are_any() -> None:
+    some = [update(number, update_class.value) for number, update_class in enumerate(UpdateClass)]
+    assert "None: " not in html_of(report(branch(*some)))
+    assert "None: duplicate." in html_of(report(branch(*some[1:])))
