@@ -30,6 +30,7 @@ SCENARIOS = (
     "tests/unit/core/agreement/test_limbo.py",
     "tests/unit/core/agreement/test_read_index.py",
 )
+WEATHER = ("-m", "tests.support.agreement.sim", "--processes", "1", "--no-shrink")
 WEATHER_S = 60
 """Within which a mutant has to die."""
 SURVIVES_S = 15
@@ -54,6 +55,7 @@ def main(names: list[str]) -> int:
     healthy = {"name": "nothing-broken", "expect": "survives", "edit": []}
     chosen = [healthy] + [mutant for mutant in mutants if not names or mutant["name"] in names]
     wrong = 0
+    _compile()
     with ThreadPoolExecutor(max_workers=2) as pool:
         for mutant, (outcome, why, took) in zip(chosen, pool.map(_run, chosen), strict=True):
             verdict = "as expected" if outcome == mutant["expect"] else f"EXPECTED: {mutant['expect']}"
@@ -68,7 +70,9 @@ def _run(mutant: dict[str, Any]) -> tuple[str, str, float]:
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="quadlog-mutant-") as directory:
         copy = Path(directory)
-        _copy(copy)
+        edited = {edit["file"] for edit in mutant["edit"]}
+        for name in COPIED:
+            _link(ROOT / name, copy / name, edited)
         for edit in mutant["edit"]:
             path = copy / edit["file"]
             text = path.read_text()
@@ -78,16 +82,7 @@ def _run(mutant: dict[str, Any]) -> tuple[str, str, float]:
                 )
             path.write_text(text.replace(edit["old"], edit["new"]))
         seconds = WEATHER_S if mutant["expect"] == "dies" else SURVIVES_S
-        weather = [
-            "-m",
-            "tests.support.agreement.sim",
-            "--seconds",
-            str(seconds),
-            "--processes",
-            "1",
-            "--no-shrink",
-        ]
-        weather += ["--first", str(mutant.get("first", 0))]
+        weather = (*WEATHER, "--seconds", str(seconds), "--first", str(mutant.get("first", 0)))
         for command in (SCENARIOS, weather):
             done = subprocess.run(
                 [sys.executable, *command],
@@ -111,13 +106,30 @@ def _run(mutant: dict[str, Any]) -> tuple[str, str, float]:
     return "survives", "", time.monotonic() - started
 
 
-def _copy(copy: Path) -> None:
-    for name in COPIED:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, copy / name)
+def _compile() -> None:
+    """Compile what the tests import, so that a copy has only its mutated modules to compile."""
+    for command in ((*SCENARIOS, "--collect-only"), (*WEATHER, "--seconds", "0.1")):
+        subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, check=True)
+
+
+def _link(source: Path, target: Path, edited: set[str]) -> None:
+    """Make `target` like `source`: a link, or a folder of links above what is edited, which is copied."""
+    path = str(source.relative_to(ROOT))
+    if path in edited:
+        shutil.copy(source, target)
+    elif not any(name.startswith(f"{path}/") for name in edited):
+        target.symlink_to(source)
+    else:
+        target.mkdir()
+        for child in source.iterdir():
+            _link(child, target / child.name, edited)
+        # What Python compiles anew replaces a link, and not the file in the source.
+        compiled = target / "__pycache__"
+        if compiled.is_symlink():
+            compiled.unlink()
+            compiled.mkdir()
+            for child in (source / "__pycache__").iterdir():
+                (compiled / child.name).symlink_to(child)
 
 
 if __name__ == "__main__":
