@@ -10,9 +10,6 @@ RUN apt-get update && apt-get install -y --no-install-recommends default-jre-hea
 ENV PATH=/opt/quadlog/bin:$PATH QUADLOG_CACHE=/opt/quadlog/cache
 
 FROM base AS packages
-# For downloads, Java trusts the same certificates as pip does: those of the base image.
-RUN apt-get update && apt-get install -y --no-install-recommends p11-kit p11-kit-modules \
- && trust extract --overwrite --format=java-cacerts --filter=ca-anchors --purpose=server-auth /etc/ssl/certs/java/cacerts
 RUN python3 -m venv /opt/quadlog
 WORKDIR /src
 COPY requirements-run.lock ./
@@ -25,8 +22,7 @@ RUN pip install --no-cache-dir --require-hashes -r requirements-run.lock \
 # instead of 1.6 s.  The empty file says that there is none of Spark's: 165 MB, for 4 s of CPU of each session.
 COPY quadlog/*.py quadlog/
 COPY quadlog/kafka quadlog/kafka
-RUN python -c "from quadlog.kafka import jars, prepare; kafka = prepare.prepare(print); (kafka.jars.home / f'spark-{prepare.named(kafka.java, str(jars.pyspark_jars()))}.jsa').touch()" \
- && rm -r /opt/quadlog/cache/ivy
+RUN python -c "from quadlog.kafka import jars, prepare; kafka = prepare.prepare(print); (kafka.jars.home / f'spark-{prepare.named(kafka.java, str(jars.pyspark_jars()))}.jsa').touch()"
 
 FROM packages AS program
 COPY . .

@@ -102,6 +102,7 @@ lock:  ## Choose versions anew
 	.venv-lock/bin/uv pip compile pyproject.toml --universal --python-version 3.11 --constraints requirements.lock \
 	  --generate-hashes --no-header --no-annotate --output-file requirements-run.lock  # of the image
 	rm -rf .venv-lock
+	$(BIN)/python -m tests.support.lock_jars
 
 clean:  ## Remove what was made here (not the cache, which checkouts share)
 	rm -rf .venv $(RESULTS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,14 +1,14 @@
-"""Kafka's jars, Spark's Kafka connectors and the W3C's tests of SPARQL, resolved once into a cache of the user.
+"""Kafka's jars, Spark's Kafka connectors and the W3C's tests of SPARQL, downloaded once into a cache of the user.
 
-The resolver is the Ivy inside pyspark, with its default settings: this module names no registry.  Layout of the
-cache, which several checkouts can share:
+``jars.lock`` lists them with their digests (``make lock`` writes it).  Layout of the cache, which several checkouts can
+share:
 
     lock                           locked while anything below is made
-    ivy/                           Ivy's own downloads
+    downloads/                     what has arrived of a download that was interrupted
     jars-<key>/kafka/*.jar         a broker's and the console tools' class path
     jars-<key>/spark/*.jar         jars for Spark that pyspark does not contain
     jars-<key>/w3c/*.jar           the W3C's test suites as RDF4J ships them: files, no classes
-    jars-<key>/versions.json       the marker: coordinates, file names and sizes
+    jars-<key>/versions.json       the marker: file names and sizes
 """
 
 from __future__ import annotations
@@ -17,46 +17,36 @@ import fcntl
 import hashlib
 import json
 import os
-import re
 import shutil
-import subprocess
-import tempfile
-import time
-from collections import Counter, deque
-from contextlib import contextmanager
+import urllib.request
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from http.client import HTTPException
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Final
 
 from quadlog.errors import SetupError
-from quadlog.leash import leashed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
-    from quadlog.kafka.java import Java
-
-KAFKA = "4.3.1"
-SPARK = "4.0.0"
-COORDINATES = {
-    "kafka": [
-        f"org.apache.kafka:kafka_2.13:{KAFKA}",
-        f"org.apache.kafka:kafka-tools:{KAFKA}:alone",
-        "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
-    ],
-    "spark": [
-        f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK}",
-        f"org.apache.spark:spark-token-provider-kafka-0-10_2.13:{SPARK}",
-        f"org.apache.spark:spark-avro_2.13:{SPARK}",
-    ],
-    "w3c": ["org.eclipse.rdf4j:rdf4j-sparql-testsuite:5.1.0:alone"],
-}
-"""organisation:module:version; with `alone`, dependencies are left out."""
-ATTEMPTS = 2
-"""A second attempt is enough after a short network failure: Ivy keeps what it has downloaded."""
-LAST_LINES = 12
-SAY_INTERVAL = 2.0
+KAFKA: Final = "4.3.1"
+SPARK: Final = "4.0.0"
+LOCK: Final = "jars.lock"
+KINDS: Final = ("kafka", "spark", "w3c")
+MIRROR: Final = "QUADLOG_MAVEN"
+"""Environment variable with the address of another Maven repository."""
+CENTRAL: Final = "https://repo1.maven.org/maven2"
+AT_ONCE: Final = 8
+"""Number of files that are downloaded at the same time."""
+ATTEMPTS: Final = 3
+SILENCE_S: Final = 30
+SAY_EACH: Final = 10
+"""Number of files after which progress is reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +66,7 @@ def cache_directory(environ: Mapping[str, str] | None = None) -> Path:
     return (Path(named) if named else Path.home() / ".cache" / "quadlog").absolute()
 
 
-def resolve(cache: Path, java: Java, say: Callable[[str], None]) -> Jars:
+def resolve(cache: Path, say: Callable[[str], None]) -> Jars:
     """Return the jars; download them first if the cache does not have them.
 
     Raises:
@@ -90,7 +80,7 @@ def resolve(cache: Path, java: Java, say: Callable[[str], None]) -> Jars:
     with locked(cache, say):
         found = _read(home)  # another process may have made it while this one waited
         if found is None:
-            _resolve_into(home, java, say)
+            _download_into(home, say)
             found = _read(home)
     if found is None:
         message = f"{home} was just made and is not complete: remove it and try again"
@@ -117,8 +107,26 @@ def locked(cache: Path, say: Callable[[str], None]) -> Generator[None]:
 
 
 def _key() -> str:
-    digest = hashlib.blake2b(json.dumps(COORDINATES, sort_keys=True).encode(), digest_size=4)
+    digest = hashlib.blake2b(_lock().encode(), digest_size=4)
     return f"kafka-{KAFKA}-spark-{SPARK}-{digest.hexdigest()}"
+
+
+def _lock() -> str:
+    return (files("quadlog.kafka") / LOCK).read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class _Jar:
+    """A line of ``jars.lock``."""
+
+    kind: str
+    path: str
+    """Path within a Maven repository."""
+    size: int
+    sha256: str
+
+    def file_in(self, home: Path) -> Path:
+        return home / self.kind / self.path.rpartition("/")[2]
 
 
 def _read(home: Path) -> Jars | None:
@@ -133,102 +141,83 @@ def _read(home: Path) -> Jars | None:
         return None
 
 
-def _resolve_into(home: Path, java: Java, say: Callable[[str], None]) -> None:
+def _download_into(home: Path, say: Callable[[str], None]) -> None:
     """Make `home` with one rename, so that it is either complete or absent."""
-    for left_over in home.parent.glob(f"{home.name}.*"):
-        shutil.rmtree(left_over, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=f"{home.name}.", dir=home.parent) as name:
-        making = Path(name) / "jars"
-        making.mkdir()
-        _run_ivy(making, home.parent / "ivy", java, say)
-        files = {
-            kind: {path.name: path.stat().st_size for path in (making / kind).glob("*.jar")}
-            for kind in COORDINATES
-        }
-        marker = {"coordinates": COORDINATES, "files": files}
-        (making / "versions.json").write_text(json.dumps(marker, indent=1, sort_keys=True))
-        if home.exists():  # damaged, otherwise `_read` would have accepted it
-            home.rename(Path(name) / "damaged")
-        making.rename(home)
-
-
-def _run_ivy(target: Path, ivy_home: Path, java: Java, say: Callable[[str], None]) -> None:
-    brought = pyspark_jars()
-    ivy_file = target / "ivy.xml"
-    ivy_file.write_text(_ivy_xml(brought))
-    command = [
-        *(java.program, f"-Divy.default.ivy.user.dir={ivy_home}"),
-        *("-cp", str(next(brought.glob("ivy-*.jar"))), "org.apache.ivy.Main"),
-        *("-cache", str(ivy_home), "-ivy", str(ivy_file)),
-        *("-retrieve", f"{target}/[conf]/[artifact]-[revision](-[classifier]).[ext]"),
-        *("-types", "jar", "bundle"),
+    mirror = os.environ.get(MIRROR, CENTRAL).rstrip("/")
+    jars = [
+        _Jar(kind, path, int(size), sha256)
+        for kind, path, size, sha256 in map(str.split, _lock().splitlines())
     ]
-    lines: deque[str] = deque(maxlen=LAST_LINES)
-    for attempt in range(1, ATTEMPTS + 1):
-        say(f"downloading Kafka {KAFKA} and Spark's connectors into {ivy_home.parent} (attempt {attempt})")
-        if _run(command, lines, say) == 0:
-            return
-    last = "\n  ".join(lines)
-    message = (
-        f"Kafka's jars could not be downloaded into {ivy_home.parent}: check the network (Java takes a proxy "
-        "from JAVA_TOOL_OPTIONS) and run it again, what has arrived is kept. Ivy's last lines:\n  " + last
-    )
-    raise SetupError(message)
+    downloads = home.parent / "downloads"
+    for kind in KINDS:
+        (downloads / kind).mkdir(parents=True, exist_ok=True)
+    total = sum(jar.size for jar in jars) // 1_000_000
+    say(f"downloading Kafka {KAFKA} and Spark's connectors from {mirror} ({len(jars)} files, {total} MB)")
+    waiting, results = SimpleQueue[_Jar](), SimpleQueue[SetupError | None]()
+    for jar in jars:
+        waiting.put(jar)
+
+    def download_all() -> None:
+        with suppress(Empty):
+            while True:
+                jar = waiting.get_nowait()
+                results.put(_download(jar, jar.file_in(downloads), mirror))
+
+    for _ in range(AT_ONCE):
+        Thread(target=download_all, daemon=True).start()  # not an executor: an interrupt must not wait for it
+    for number in range(1, len(jars) + 1):
+        if error := results.get():
+            raise error
+        if number % SAY_EACH == 0:
+            say(f"{number} of {len(jars)} files are there")
+    sizes = {kind: {jar.file_in(home).name: jar.size for jar in jars if jar.kind == kind} for kind in KINDS}
+    (downloads / "versions.json").write_text(json.dumps({"files": sizes}, indent=1, sort_keys=True))
+    if home.exists():  # damaged, otherwise `_read` would have accepted it
+        shutil.rmtree(home)
+    downloads.rename(home)
 
 
-def _run(command: list[str], lines: deque[str], say: Callable[[str], None]) -> int:
-    """Run Ivy, report its progress, keep its last lines; never leave it running."""
-    counts: Counter[str] = Counter()
-    said = time.monotonic()
-    with subprocess.Popen(  # noqa: S603  our own command
-        leashed(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-    ) as ivy:
+def _download(jar: _Jar, target: Path, mirror: str) -> SetupError | None:
+    """Download a file, if `target` is not that file already; return why this is impossible."""
+    if target.exists() and _is_intact(target, jar):
+        return None
+    address, why = f"{mirror}/{jar.path}", ""
+    for _ in range(ATTEMPTS):
         try:
-            for line in ivy.stdout or ():
-                if re.search(r"\w", line):
-                    lines.append(line.strip()[:300])
-                counts[line.partition(" ")[0].strip()] += 1
-                if time.monotonic() > said + SAY_INTERVAL:
-                    said = time.monotonic()
-                    say(f"{counts['found']} modules found, {counts['downloading']} jars downloaded")
-            return ivy.wait()
-        finally:
-            ivy.kill()
+            with (
+                urllib.request.urlopen(address, timeout=SILENCE_S) as answer,  # noqa: S310  the mirror is the user's
+                target.open("wb") as file,
+            ):
+                shutil.copyfileobj(answer, file)
+        except (OSError, HTTPException, ValueError) as error:  # ValueError: it is no address
+            why = str(error) or type(error).__name__
+            continue
+        if _is_intact(target, jar):
+            return None
+        why = f"it has {target.stat().st_size} bytes and is not the file that {LOCK} lists"
+    return SetupError(
+        f"{address} could not be downloaded: {why}. Check the network (https_proxy is used), or set {MIRROR} to "
+        "another Maven repository, and run it again: what has arrived is kept"
+    )
+
+
+def _is_intact(path: Path, jar: _Jar) -> bool:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == jar.sha256
 
 
 def pyspark_jars() -> Path:
     """Return the directory of the jars in pyspark.
 
     Raises:
-        SetupError: pyspark or its Ivy is missing.
+        SetupError: pyspark is missing.
 
     """
     spec = find_spec("pyspark")  # without an import, which takes half a second
     folders = (spec.submodule_search_locations if spec else None) or []
     for folder in folders:
         jars = Path(folder) / "jars"
-        if any(jars.glob("ivy-*.jar")):
+        if any(jars.glob("spark-core_*.jar")):
             return jars
-    message = "pyspark, whose Ivy fetches Kafka's jars, is not installed as a wheel here: pip install quadlog"
+    message = "pyspark is not installed as a wheel here: pip install quadlog"
     raise SetupError(message)
-
-
-def _ivy_xml(brought: Path) -> str:
-    """Return the request as an Ivy module; Spark's part excludes the jars of pyspark."""
-    shipped = sorted({re.sub(r"-\d[^/]*\.jar$", "", path.name) for path in brought.glob("*.jar")})
-    wanted = [
-        f'<dependency org="{org}" name="{module}" rev="{version}" conf="{kind}->default"'
-        f' transitive="{"false" if alone else "true"}"/>'
-        for kind, coordinates in COORDINATES.items()
-        for org, module, version, *alone in (c.split(":") for c in coordinates)
-    ]
-    left_out = [f'<exclude module="{module}" conf="spark"/>' for module in shipped]
-    kinds = [f'<conf name="{kind}"/>' for kind in COORDINATES]
-    return "\n".join(
-        [
-            '<ivy-module version="2.0"><info organisation="quadlog" module="jars"/>',
-            *("<configurations>", *kinds, "</configurations>"),
-            *("<dependencies>", *wanted, *left_out, "</dependencies>"),
-            "</ivy-module>",
-        ]
-    )

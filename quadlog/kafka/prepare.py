@@ -34,7 +34,7 @@ def prepare(say: Callable[[str], None], *, cache: Path | None = None) -> Install
     """
     home = cache_directory() if cache is None else cache.absolute()
     java = find_java()
-    jars = resolve(home, java, say)
+    jars = resolve(home, say)
     options = tuple(shlex.split(os.environ.get(OPTIONS, "")))
     archive = jars.home / f"classes-{named(java)}.jsa"
     installation = Installation(java=java, jars=jars, archive=archive, options=options)

@@ -85,7 +85,7 @@ def session(
 
     """
     cache, program = cache_directory(), find_java()
-    jars = resolve(cache, program, say)
+    jars = resolve(cache, say)
     young = round(settings.memory_mb * YOUNG)
     java = f"{ALONE if settings.is_local else TOGETHER} -Xmn{young}m {PATIENCE}"
     classes = (

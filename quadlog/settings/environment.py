@@ -23,7 +23,14 @@ NESTED: Final = "__"
 PEER: Final = "peer"
 
 OF_PROGRAMS: Final = frozenset(
-    {"QUADLOG_CACHE", "QUADLOG_PORTS", "QUADLOG_LAB_ID", "QUADLOG_IMAGE", "QUADLOG_SPARK_PORT"}
+    {
+        "QUADLOG_CACHE",
+        "QUADLOG_MAVEN",
+        "QUADLOG_PORTS",
+        "QUADLOG_LAB_ID",
+        "QUADLOG_IMAGE",
+        "QUADLOG_SPARK_PORT",
+    }
     | {f"QUADLOG_DC{number}_PORT" for number in (1, 2, 3)}
 )
 """Variables of the prefix that are no settings: of the command, of the lab, and of `compose.yaml`."""

@@ -275,7 +275,7 @@ def build(directory: Path) -> None:
     shutil.copytree(
         cache_directory(),
         directory / "cache",
-        ignore=shutil.ignore_patterns("ivy", "*.jsa", "lock", "classes.*"),
+        ignore=shutil.ignore_patterns("downloads", "*.jsa", "lock", "classes.*"),
     )
     (directory / "Dockerfile").write_text(DOCKERFILE, encoding="utf-8")
     (directory / "init").write_text(INIT, encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import signal
+import socket
 import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -57,13 +58,14 @@ def test_sigkill_while_it_starts_takes_everything_with_it(tmp_path: Path, moment
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_stop_while_jars_are_downloaded(tmp_path: Path, number: signal.Signals) -> None:
     cache = tmp_path / "cache"
-    lab = start_lab(tmp_path / "d", environment={"QUADLOG_CACHE": str(cache)})
-    while not (cache / "ivy").exists():
-        assert lab.popen.poll() is None
-        time.sleep(0.05)
-    assert len(lab.pids()) == 1
-    lab.popen.send_signal(number)
-    assert lab.popen.wait(BOUND) == (0 if number == signal.SIGTERM else -number)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        mirror = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        lab = start_lab(tmp_path / "d", environment={"QUADLOG_CACHE": str(cache), "QUADLOG_MAVEN": mirror})
+        asking, _ = silent.accept()  # and it gets no answer
+        with asking:
+            lab.popen.send_signal(number)
+            code = lab.popen.wait(BOUND)
+    assert code == (0 if number == signal.SIGTERM else -number)
     assert nothing_left(lab.lab_id)
     if number == signal.SIGTERM:
         assert not list(cache.glob("jars-*")), "half a download must not look like one"

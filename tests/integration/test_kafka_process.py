@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from quadlog.errors import SetupError
-from quadlog.kafka.jars import cache_directory, locked, resolve
-from quadlog.kafka.java import Java, find_java
+from quadlog.kafka.jars import LOCK, cache_directory, locked, resolve
+from quadlog.kafka.java import find_java
 from quadlog.kafka.prepare import prepare
 from quadlog.kafka.tool_names import TOOLS
 from tests.support.labs import quadlog, running_broker
@@ -114,19 +115,59 @@ def test_an_old_java_is_refused(tmp_path: Path) -> None:
         find_java({"PATH": f"{tmp_path}:/bin:/usr/bin"})
 
 
-def test_a_failed_download_says_so_with_ivys_last_lines(tmp_path: Path) -> None:
-    java = _failing_java(tmp_path)
-    with pytest.raises(SetupError, match=r"could not be downloaded[\s\S]*Server access error"):
-        resolve(tmp_path / "cache", java, _silent)
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder that stands for a Maven repository, with the jars of this machine's cache."""
+    folder = tmp_path / "maven"
+    here = prepare(_silent).jars
+    for line in (files("quadlog.kafka") / LOCK).read_text().splitlines():
+        kind, path, _, _ = line.split()
+        (folder / path).parent.mkdir(parents=True)
+        (folder / path).hardlink_to(here.home / kind / Path(path).name)
+    monkeypatch.setenv("QUADLOG_MAVEN", folder.as_uri() + "/")
+    return folder
+
+
+def test_from_another_repository(tmp_path: Path, repository: Path) -> None:
+    said = list[str]()
+    jars = resolve(tmp_path / "cache", said.append)
+    assert [path.name for path in jars.kafka] == [path.name for path in prepare(_silent).jars.kafka]
+    assert str(repository) in said[0]
+    assert said[-1] == "50 of 53 files are there"
+    assert resolve(tmp_path / "cache", said.append) == jars
+    assert not (tmp_path / "cache" / "downloads").exists()
+
+
+@pytest.mark.parametrize("damage", ["absent", "shorter", "another", "unreachable"])
+def test_a_failed_download_says_so(
+    tmp_path: Path, repository: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jar = next(repository.rglob("kafka-clients-4*.jar"))
+    good = jar.read_bytes()
+    jar.unlink()
+    match damage:
+        case "shorter":
+            jar.write_bytes(good[:-1])
+        case "another":
+            jar.write_bytes(good[:-1] + b"x")
+        case "unreachable":
+            monkeypatch.setenv("QUADLOG_MAVEN", "http://127.0.0.1:1")
+        case _:
+            pass
+    with pytest.raises(SetupError, match=r"jar could not be downloaded: .* run it again") as failed:
+        resolve(tmp_path / "cache", _silent)
+    assert damage == "unreachable" or jar.name in str(failed.value)
     assert not list((tmp_path / "cache").glob("jars-*")), "half a download must not look like one"
 
 
-def _failing_java(tmp_path: Path) -> Java:
-    """Return a Java whose Ivy cannot reach anything."""
-    script = tmp_path / "unreachable-java"
-    script.write_text("#!/bin/sh\necho ':: Server access error at url x'\nexit 1\n")
-    script.chmod(0o755)
-    return Java(program=str(script), version="17")
+def test_what_has_arrived_is_kept(tmp_path: Path, repository: Path) -> None:
+    (arrived := tmp_path / "cache" / "downloads" / "kafka").mkdir(parents=True)
+    jar = next(repository.rglob("kafka-clients-4*.jar"))
+    jar.rename(arrived / jar.name)
+    half = next(repository.rglob("lz4-java-*.jar"))
+    (arrived / half.name).write_bytes(half.read_bytes()[:1000])
+    jars = resolve(tmp_path / "cache", _silent)
+    assert {jar.name, half.name} <= {path.name for path in jars.kafka}
 
 
 def test_the_jars_are_resolved_once_and_damage_is_seen() -> None:
@@ -139,13 +180,15 @@ def test_the_jars_are_resolved_once_and_damage_is_seen() -> None:
     assert installation.has_archive
 
 
+@pytest.mark.usefixtures("repository")
 def test_a_damaged_cache_is_resolved_again(tmp_path: Path) -> None:
     good = prepare(_silent)
     home = tmp_path / good.jars.home.name
     shutil.copytree(good.jars.home, home, ignore=shutil.ignore_patterns("*.jsa"))
-    (home / "kafka" / good.jars.kafka[0].name).write_bytes(b"half")
-    with pytest.raises(SetupError, match="could not be downloaded"):  # it does try
-        resolve(tmp_path, _failing_java(tmp_path), _silent)
+    damaged = home / "kafka" / good.jars.kafka[0].name
+    damaged.write_bytes(b"half")
+    assert resolve(tmp_path, _silent).kafka[0] == damaged
+    assert damaged.read_bytes() == good.jars.kafka[0].read_bytes()
 
 
 def test_a_second_process_waits_for_the_one_that_fills_the_cache(tmp_path: Path) -> None:

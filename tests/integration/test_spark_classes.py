@@ -114,7 +114,7 @@ def test_what_java_does_not_know_is_left_alone(tmp_path: Path) -> None:
 def test_half_of_an_archive_is_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Java would die of it, and here it cannot be made again."""
     java = find_java()
-    jars = resolve(cache_directory(), java, print)
+    jars = resolve(cache_directory(), print)
     [whole] = [
         o.partition("=")[2] for o in class_archive(java, jars, cache_directory(), print) if ".jsa" in o
     ]
