@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 from consumers.agreed import AgreedConsumer
 from consumers.effects import EffectsConsumer, epoch_of
 from quadlog import codec
+from quadlog.core.approval import implied_by
 from quadlog.core.effects.signature import after, as_bytes
 from quadlog.core.model import (
     GENESIS,
@@ -45,7 +46,7 @@ from quadlog.core.records import (
     Violation,
     ViolationKind,
 )
-from quadlog.core.synchronous import decision_in, marked
+from quadlog.core.synchronous import marked
 from quadlog.errors import ForeignRecord, StateError
 from quadlog.topics import Topics
 
@@ -423,9 +424,9 @@ def _forged(entry: LoggedEntry) -> list[str]:
     wrong = list[str]()
     if chain_hash(entry.previous, transaction, entry.timestamp) != entry.chain:
         wrong.append("its chain hash is not that of its content")
-    if (decision := decision_in(entry.digest)) is not None:
-        if decision.transaction != transaction:
-            wrong.append("it is not the decision that its digest states")
+    if (implied := implied_by(transaction.key)) is not None:
+        if implied != transaction:
+            wrong.append("it is not the transaction that its digest states")
         return wrong
     digest = payload_digest(
         origin=entry.origin,

@@ -16,6 +16,7 @@
     │   ├── NoSuchPeer         404  no peer has this id, or the settings do not name it
     │   ├── NoSuchSetting      404  no setting that all masters share has this name
     │   ├── SettingStays       409  the setting cannot be changed to this value now
+    │   ├── PlanOutdated       409  the end of a split cannot be approved as it was foreseen
     │   ├── PeersStay          409  the peers cannot be changed as requested, or already are so
     │   ├── OtherHistory       409  Quadlog-Min-Index names a point that is not in the log
     │   ├── NoSuchRepository   404  the path names another repository
@@ -142,6 +143,12 @@ class NoSuchSetting(UserError):
 
 class SettingStays(UserError):
     """A setting cannot be changed now, or not to this value here."""
+
+    status = 409
+
+
+class PlanOutdated(UserError):
+    """The end of a split cannot be approved as it was foreseen."""
 
     status = 409
 

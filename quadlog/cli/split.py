@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +20,8 @@ from quadlog.cli.ranges import (
     Spark,
     spark_settings,
 )
+from quadlog.core.approval import LONGEST_DROP
+from quadlog.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,11 +43,20 @@ Archive = Annotated[
 ]
 
 
+Drop = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--drop", help="Id of an update of a side that gives way, which is dropped; may be repeated."
+    ),
+]
+
+
 @app.command("preview")
 def preview(
     directory: Target,
     *,
     kafka: Kafkas,
+    drop: Drop = None,
     repository: Repository = "main",
     details: Details = 1_000,
     archive: Archive = None,
@@ -55,7 +67,67 @@ def preview(
 ) -> None:
     """Say what will become of each update of the sides that give way, while the split lasts."""
     made = spark_settings(spark, memory, scratch, py_files)
-    _run(directory, kafka, is_over=False, repository=repository, details=details, archive=archive, spark=made)
+    _run(
+        directory,
+        kafka,
+        is_over=False,
+        drop=_ids_in(drop),
+        repository=repository,
+        details=details,
+        archive=archive,
+        spark=made,
+    )
+
+
+@app.command("approve")
+def approve(
+    plan: Annotated[str, typer.Argument(help="Plan hash of the preview that is approved.")],
+    *,
+    kafka: Kafkas,
+    master: Annotated[
+        list[str], typer.Option("--master", help="URL of a master; one of each side, may be repeated.")
+    ],
+    drop: Drop = None,
+    preview: Annotated[
+        Path | None, typer.Option(help="Directory of that preview, to see what is another now.")
+    ] = None,
+    repository: Repository = "main",
+    archive: Archive = None,
+    spark: Spark = "local[2]",
+    memory: Memory = 512,
+    scratch: Scratch = None,
+    py_files: PyFiles = None,
+) -> None:
+    """Approve a preview: the sides come together as it says, or nothing happens."""
+    from quadlog.splits.approve import approve as approve_plan  # noqa: PLC0415
+
+    made = spark_settings(spark, memory, scratch, py_files)
+    wanted = _options(
+        Path(),
+        kafka,
+        is_over=False,
+        drop=_ids_in(drop),
+        repository=repository,
+        details=LONGEST_DROP,
+        archive=archive,
+        spark=made,
+    )
+    approve_plan(wanted, plan, master, preview, typer.echo)
+
+
+def _ids_in(drop: list[str] | None) -> frozenset[str]:
+    """Return ids as the topics have them: 32 hexadecimal digits.
+
+    Raises:
+        UserError: one is not an id.
+
+    """
+    ids = frozenset(one.replace("-", "").lower() for one in drop or ())
+    if wrong := [one for one in ids if not re.fullmatch("[0-9a-f]{32}", one)]:
+        raise UserError(f"an id is 32 hexadecimal digits, with or without hyphens, not {wrong[0][:100]!r}")
+    if len(ids) > LONGEST_DROP:
+        raise UserError(f"at most {LONGEST_DROP} updates are dropped, not {len(ids)}")
+    return ids
 
 
 @app.command("report")

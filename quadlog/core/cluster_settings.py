@@ -52,6 +52,15 @@ class SplitRecovery(StrEnum):
     """As Smart, but sooner, and the workers of the weaker side stay as they are until an operator rebuilds them."""
 
 
+class SplitApproval(StrEnum):
+    """What lets a side with entries of its own give way."""
+
+    AUTO = "auto"
+    """That it hears a stronger side."""
+    MANUAL = "manual"
+    """An approval by `quadlog split approve`; until then both sides continue."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
     """Values of these settings."""
@@ -64,6 +73,8 @@ class ClusterSettings:
     then all workers apply the log again from the fork on.  `None`: each side continues as soon as the split is
     detected, and the weaker side's workers keep their own branch until they are rebuilt.
     """
+    split_approval: SplitApproval = SplitApproval.AUTO
+    """Whether a side with entries of its own gives way at once (`auto`), or once an operator approves (`manual`)."""
     max_peer_lag: float = 20.0
     """Seconds without a post after which a member of the view is given up; `off`: none is, and all wait for it.
 
@@ -322,6 +333,7 @@ UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 SETTINGS: Final[Mapping[str, Setting]] = {
     "split-recovery": Setting("split_recovery", _one_of(SplitRecovery), str),
+    "split-approval": Setting("split_approval", _one_of(SplitApproval), str),
     "max-peer-lag": Setting("max_peer_lag", _seconds, _written),
     "read-consistency": Setting("read_consistency", _one_of(Consistency), str),
     "log-max-size": Setting("log_max_size", _count, _written),

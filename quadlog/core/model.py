@@ -225,6 +225,8 @@ class HardState:
     """The settings that entries of this log have set, by name."""
     fork: int | None = None
     """Index up to which another side has this log, too; None while the view holds a majority."""
+    approved: int = 0
+    """Index of an entry that approves the end of the split, as long as it is the last one; 0: none does."""
 
     @property
     def pending(self) -> View | None:

@@ -24,7 +24,7 @@ def pack_standing(standing: HardState) -> bytes:
     >>> view = View(epoch=4, members=("m1", "m2"), peers=peers, before=peers[:1])
     >>> setting = AgreedSetting("max-peer-lag", "5", 7, 1795874400000, "dc1-m1")
     >>> standing = HardState(view=view, changes=(peers[1:],), forced=peers[:1], outside=True)
-    >>> standing = replace(standing, settings=(setting,), fork=3, dropped=6)
+    >>> standing = replace(standing, settings=(setting,), fork=3, dropped=6, approved=5)
     >>> unpack_standing(pack_standing(standing)) == standing
     True
     """
@@ -41,6 +41,7 @@ def pack_standing(standing: HardState) -> bytes:
             "forced": standing.forced,
             "outside": standing.outside,
             "fork": standing.fork,
+            "approved": standing.approved,
             "settings": [astuple(one) for one in standing.settings],
         }
     ).encode()
@@ -61,6 +62,7 @@ def unpack_standing(value: bytes) -> HardState:
         forced=_peers(said["forced"]),
         outside=said["outside"],
         fork=said["fork"],
+        approved=said.get("approved", 0),  # missing: written before decision 66
         settings=tuple(AgreedSetting(*one) for one in said["settings"]),
     )
 

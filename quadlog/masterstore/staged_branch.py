@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from quadlog import codec
+from quadlog.core.approval import implied_by
 from quadlog.core.model import START, LogPosition, Pair, Transaction
-from quadlog.core.synchronous import decision_in
 from quadlog.errors import StateError
 from quadlog.masterstore.rows import logged_at, logged_from, logged_id
 
@@ -116,8 +116,8 @@ class StagedBranch:
         return [one for one in self.reading.marks if self.fork.index < one[0].index <= index]
 
     def _transaction(self, point: LogPosition, pair: Pair) -> Transaction:
-        if (decision := decision_in(pair.digest)) is not None:
-            return decision.transaction
+        if (implied := implied_by(pair.key)) is not None:
+            return implied
         value: bytes | None = self._families["payloads"].get(b"".join(pair.key))
         if value is None:
             message = (

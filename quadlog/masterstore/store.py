@@ -333,6 +333,11 @@ class MasterStore:
         value: bytes | None = self._families["ended"].get(transaction_id)
         return None if value is None else int(INDEX.unpack(value)[0])
 
+    def index_of(self, transaction_id: bytes) -> int | None:
+        """Return the index at which a transaction was agreed, also on a branch with which it ended; None: at none."""
+        known = self.logged(transaction_id)
+        return self.ended(transaction_id) if known is None else known[0]
+
     def entry(self, index: int) -> tuple[bytes, Pair] | None:
         """Return the chain hash and the pair of the entry at an index."""
         return self.beside.entry(index)

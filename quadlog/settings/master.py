@@ -7,7 +7,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from quadlog.core.cluster_settings import SETTINGS, ClusterSettings, SplitRecovery
+from quadlog.core.cluster_settings import SETTINGS, ClusterSettings, SplitApproval, SplitRecovery
 from quadlog.core.consistency import Consistency  # noqa: TC001 - pydantic reads the annotation
 from quadlog.errors import UserError
 from quadlog.settings.common import as_agreed
@@ -42,6 +42,7 @@ class MasterSettings(MembershipSettings):
     round_window_ms: Annotated[float, Field(ge=0)] = 8.0
     """Milliseconds for which a busy master gathers news before it posts: trades latency for fewer rounds."""
     split_recovery: Annotated[SplitRecovery, as_agreed("split-recovery")] = _SHARED.split_recovery
+    split_approval: Annotated[SplitApproval, as_agreed("split-approval")] = _SHARED.split_approval
     """This and the next ones count until an entry of the log sets them: see `ClusterSettings`."""
     max_peer_lag: Annotated[float, as_agreed("max-peer-lag")] = _SHARED.max_peer_lag
     read_consistency: Annotated[Consistency, as_agreed("read-consistency")] = _SHARED.read_consistency

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from consumers.recovery import EndedBranch, common
-from quadlog.core.model import LogPosition
+from quadlog.core.approval import approval_in
+from quadlog.core.model import LogPosition, TransactionKind
 from quadlog.errors import StateError, UserError
 from quadlog.splits.sides import Behind, Side, in_order, sides_of
 from quadlog.splits.topics import DataCentreTopics
@@ -136,7 +137,10 @@ def case_that_is_over(dcs: Mapping[str, DataCentreTopics], name: str | None) -> 
     for named, topics, branch in ended:
         if epochs[named] == epoch:
             split.setdefault(named, []).append((topics, branch))
-    branches = [max(those, key=lambda one: one[1].path.last.index) for those in split.values()]
+    branches = [
+        (topics, branch._replace(path=_before_approval(topics, branch.path)))
+        for topics, branch in (max(those, key=lambda one: one[1].path.last.index) for those in split.values())
+    ]
     gave_way = {topics.dc for those in split.values() for topics, _ in those}
     least = min(branch.fork.index for _, branch in branches)
     kept = [
@@ -156,7 +160,8 @@ def case_that_is_over(dcs: Mapping[str, DataCentreTopics], name: str | None) -> 
     winner = Side(dcs=[other.dc for other in kept], last=LogPosition(index, chain))
     for other in kept:
         winner.posts += other.posts(since=since, before=epoch)
-    path, sides = own.path.until(winner.last), list[CaseBranch]()
+    path, sides = _before_approval(own, own.path.until(winner.last)), list[CaseBranch]()
+    winner.last = path.last
     for (named, those), (topics, branch) in zip(split.items(), branches, strict=True):
         side = Side(dcs=sorted(one.dc for one, _ in those), last=branch.path.last)
         for one, _ in those:
@@ -166,6 +171,16 @@ def case_that_is_over(dcs: Mapping[str, DataCentreTopics], name: str | None) -> 
     order = in_order(one.side for one in sides)
     sides.sort(key=lambda one: order.index(one.side))
     return Case(winner=winner, topics=own, path=path, sides=sides, is_over=True)
+
+
+def _before_approval(topics: DataCentreTopics, path: Path) -> Path:
+    """Return the path without its last entry, if that has approved the end of the split: it is not part of the plan."""
+    last = path.last.index
+    if last not in path:
+        return path
+    entry = topics.head_of(path, last)
+    is_approval = entry.kind is TransactionKind.CONFIG and approval_in(entry.options) is not None
+    return path.until(LogPosition(last - 1, entry.previous)) if is_approval else path
 
 
 def _fork(own: DataCentreTopics, path: Path, topics: DataCentreTopics, other: Path) -> LogPosition:

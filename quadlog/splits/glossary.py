@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CLASSES: Final[Mapping[str, str]] = {
+    "dropped": "An operator dropped it when the end of the split was approved.",
     "rejected": "Its evaluation or a control refuses it behind the winner's log.",
     "empty": "It changes nothing behind the winner's log, and changed something on the branch.",
     "opposite": "It changes a quad that the winner has changed, too, to another state than the winner's.",
@@ -31,7 +32,7 @@ ANSWERS: Final[Mapping[str, str]] = {
 OPEN: Final = frozenset(("unforeseen", "waits"))
 """Classes of updates whose outcome is not known yet."""
 
-_LOST: Final = frozenset(("rejected", "empty", "opposite", "differs"))
+_LOST: Final = frozenset(("dropped", "rejected", "empty", "opposite", "differs"))
 _GAINED: Final = frozenset(("opposite", "differs"))
 
 

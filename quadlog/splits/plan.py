@@ -31,6 +31,8 @@ class UpdateClass(StrEnum):
 
     DUPLICATE = "duplicate"
     """The winner has its id after the fork: it is not agreed again."""
+    DROPPED = "dropped"
+    """An operator has dropped it: it is agreed as rejected."""
     WAITS = "waits"
     """The log does not have it yet."""
     UNFORESEEN = "unforeseen"
@@ -66,6 +68,7 @@ def class_of(
     compared: Comparison,
     *,
     is_duplicate: bool = False,
+    is_dropped: bool = False,
     is_foreseen: bool = True,
 ) -> UpdateClass:
     """Return the class of an update: the first one that holds.
@@ -81,11 +84,13 @@ def class_of(
         outcome: of its effect behind the log of the winner; None: there is none.
         compared: the lines that it changes.
         is_duplicate: whether the winner has its id.
+        is_dropped: whether an operator has dropped it.
         is_foreseen: False if its effect cannot be known in advance.
 
     """
     holds = {
         UpdateClass.DUPLICATE: is_duplicate,
+        UpdateClass.DROPPED: is_dropped,
         UpdateClass.UNFORESEEN: not is_foreseen,
         UpdateClass.WAITS: outcome is None,
         UpdateClass.REJECTED: outcome is Outcome.REJECTED,

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from quadlog.core.approval import REASON as DROPPED
+from quadlog.core.approval import approval_in
 from quadlog.core.catchup import Rates
 from quadlog.core.cluster_settings import SETTING, VALUE
 from quadlog.core.effects import control
@@ -120,6 +122,8 @@ class Report:
         finally:
             if foresight is not None:
                 foresight.close()
+        if not case.is_over:
+            self._refuse_unknown_drops(branches)
         return {
             "format": FORMAT,
             "kind": "report" if case.is_over else "preview",
@@ -134,6 +138,15 @@ class Report:
             "branches": branches,
             "workers": self._workers(case, dcs, branches),
         }
+
+    def _refuse_unknown_drops(self, branches: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse a preview with dropped updates that no branch has, or that the winner has as well."""
+        dropped = sum(one["classes"].get(UpdateClass.DROPPED, 0) for one in branches)
+        if dropped != len(self._wanted.drop):
+            raise UserError(
+                f"of {len(self._wanted.drop)} updates to drop only {dropped} are of a branch that gives way, and not in"
+                " the winner's log: drop ids that the preview without --drop lists"
+            )
 
     # --- the winner's state -----------------------------------------------------------------------------
 
@@ -269,17 +282,25 @@ class Report:
         def entries() -> Iterator[LoggedEntry]:
             for entry in branch.topics.entries(branch.path, branch.fork):
                 is_known = entry.id.hex() in duplicates
-                if entry.kind is TransactionKind.TX and not is_known and not _is_external(entry):
+                is_evaluated = not is_known and not self._drops(entry) and not _is_external(entry)
+                if entry.kind is TransactionKind.TX and is_evaluated:
                     numbers.append(entry.index + shift)
                     yield entry
 
         with (work / "verdicts").open("w") as verdicts, (work / "changes").open("w") as changes:
+            for entry in branch.topics.entries(branch.path, branch.fork) if self._wanted.drop else ():
+                if self._drops(entry):
+                    row = {"n": entry.index + shift, "outcome": Outcome.REJECTED.value, "reason": DROPPED}
+                    verdicts.write(json.dumps(row) + "\n")
             for effect in foresight.effects(entries()):
                 n = numbers.popleft()
                 row = {"n": n, "outcome": effect.outcome.value, "reason": effect.reason}
                 verdicts.write(json.dumps(row) + "\n")
                 for line, change in _lines(effect):
                     changes.write(json.dumps({"line": line, "n": n, "change": change}) + "\n")
+
+    def _drops(self, entry: LoggedEntry) -> bool:
+        return entry.kind is TransactionKind.TX and entry.id.hex() in self._wanted.drop
 
     def _became(self, case: Case, updates: DataFrame) -> tuple[DataFrame, DataFrame]:
         """Return outcomes and changes of the updates in the log behind the winner's last entry."""
@@ -344,6 +365,7 @@ class Report:
             outcome,
             Comparison(**{name: row[name] or 0 for name in _COMPARED}),
             is_duplicate=is_duplicate,
+            is_dropped=row["reason"] == DROPPED,
             is_foreseen=row["foreseen"],
         )
         quads = {name: row[name] or 0 for name in _QUADS}
@@ -458,6 +480,8 @@ def _is_external(entry: LoggedEntry) -> bool:
 def _said_of(entry: LoggedEntry) -> str:
     """Return what a CONFIG entry changes."""
     options = entry.options
+    if (approval := approval_in(options)) is not None:
+        return f"approval of plan {approval.plan.hex()}, which was not carried out"
     if (name := options.get(SETTING)) is not None:
         return f"setting {name} = {options.get(VALUE, '')}"
     if (name := options.get(control.NAME)) is not None:

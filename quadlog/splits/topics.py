@@ -58,6 +58,8 @@ class SplitOptions:
     """False: the split of now; True: one that is over."""
     branch: str | None = None
     """Of a split that is over; None: the newest one."""
+    drop: frozenset[str] = frozenset()
+    """Ids of updates that a preview takes for dropped, in hexadecimal."""
     details: int = DETAILS
     archive: FilePath | None = None
     limits: EvaluationLimits

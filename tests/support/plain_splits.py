@@ -47,6 +47,7 @@ class UpdateClass(StrEnum):
     """What becomes of an update of a branch."""
 
     DUPLICATE = "duplicate"
+    DROPPED = "dropped"
     WAITS = "waits"
     UNFORESEEN = "unforeseen"
     REJECTED = "rejected"
@@ -157,12 +158,15 @@ def branch_name(fork: LogPosition, lineage: bytes) -> str:
     return f"{fork.index}-{lineage.hex()[:12]}"
 
 
-def preview(repository: str, topics: Mapping[str, DataCentreTopics]) -> SplitPlan:
+def preview(
+    repository: str, topics: Mapping[str, DataCentreTopics], *, drop: frozenset[bytes] = frozenset()
+) -> SplitPlan:
     """Return the plan of the split of now; without branches if there is only one side.
 
     Args:
         repository: name of the repository.
         topics: records by data centre.
+        drop: ids of updates that are dropped.
 
     Raises:
         Unknown: no side has a rank; an effect of the winner is missing; or see `plain_updates.py`.
@@ -180,7 +184,8 @@ def preview(repository: str, topics: Mapping[str, DataCentreTopics]) -> SplitPla
     branches = [_Branch(one.dcs, one.path, fork) for one, fork in forks if fork != one.path.last]
     if not branches:
         return SplitPlan(repository=repository, winner=log.last, branches=())
-    here = _Foreseen(log, effects, has_seed=any(one.effects.has_seed for one in histories.values()))
+    has_seed = any(one.effects.has_seed for one in histories.values())
+    here = _Foreseen(log, effects, has_seed=has_seed, drop=drop)
     return _plan(repository, log, branches, here, histories)
 
 
@@ -210,9 +215,9 @@ def report(repository: str, topics: Mapping[str, DataCentreTopics], branch: str 
         if min(one.agreed.epochs.get(entry.chain, newest) for one in histories.values()) < newest:
             end = position(entry)
     effects = _Effects([histories[dc] for one in split for dc in one.dcs] + [*histories.values()])
-    here = _Executed(log, effects, end)
-    winner = Path(log.before, log.up_to(end))
-    branches = [_Branch(one.dcs, one.path, one.fork) for one in split]
+    winner = _before_approval(Path(log.before, log.up_to(end)))
+    here = _Executed(log, effects, winner.last)
+    branches = [_Branch(one.dcs, _before_approval(one.path), one.fork) for one in split]
     return _plan(repository, winner, branches, here, histories)
 
 
@@ -233,6 +238,14 @@ def read_topics(repository: str, kafka: Mapping[str, str]) -> dict[str, DataCent
         rounds, agreed = records(dc, names.rounds), records(dc, names.agreed)
         found[dc] = DataCentreTopics(agreed=agreed, effects=records(dc, names.effects), rounds=rounds)
     return found
+
+
+def _before_approval(path: Path) -> Path:
+    """Return a path without its last entry, if that has approved the end of the split."""
+    last = path.entries[-1] if path.entries else None
+    if last is not None and last.kind is TransactionKind.CONFIG and "split-approved" in last.options:
+        return Path(path.before, path.entries[:-1])
+    return path
 
 
 def _histories(topics: Mapping[str, DataCentreTopics]) -> dict[str, DataCentreHistory]:
@@ -392,6 +405,7 @@ class _Here:
     index: int
     outcome: Outcome
     changes: Changes
+    is_dropped: bool = False
 
 
 class _Foreseen:
@@ -399,7 +413,10 @@ class _Foreseen:
 
     missing = UpdateClass.UNFORESEEN
 
-    def __init__(self, log: Path, effects: _Effects, *, has_seed: bool) -> None:
+    def __init__(
+        self, log: Path, effects: _Effects, *, has_seed: bool, drop: frozenset[bytes] = frozenset()
+    ) -> None:
+        self._drop = drop
         if has_seed or log.before != START:
             raise Unknown("the topics do not have all effects from the empty state on")
         found = [effects.of(entry) for entry in log.entries]
@@ -412,6 +429,8 @@ class _Foreseen:
         self._updates = Updates(known)
 
     def of(self, entry: LoggedEntry) -> _Here | None:
+        if entry.id in self._drop:
+            return _Here(self.end, Outcome.REJECTED, {}, is_dropped=True)
         result = self._updates.evaluate(entry)
         if result is None:
             return None
@@ -439,7 +458,8 @@ class _Executed:
         if effect is None:
             return None
         self.end = max(self.end, effect.index)
-        return _Here(effect.index, effect.outcome, changes_of(effect))
+        is_dropped = (effect.reason or "").startswith("dropped: an operator approved")
+        return _Here(effect.index, effect.outcome, changes_of(effect), is_dropped)
 
 
 class _Classifier:
@@ -489,7 +509,7 @@ class _Classifier:
 
     def _class_of(self, there: Changes, here: _Here) -> UpdateClass:
         if here.outcome is Outcome.REJECTED:
-            return UpdateClass.REJECTED
+            return UpdateClass.DROPPED if here.is_dropped else UpdateClass.REJECTED
         if there and not here.changes:
             return UpdateClass.EMPTY
         if any(
@@ -555,5 +575,6 @@ def _plan(
                 disputed=tuple(classifier.disputed()),
             )
             for branch, classifier, updates in parts
+            if branch.path.last != branch.fork
         ),
     )

@@ -42,6 +42,7 @@ _NEVER = (
 """Wrong for every setting."""
 _OF = {
     "split-recovery": ("Quorumm", "majority", "off", "20", "Simple,Smart"),
+    "split-approval": ("automatic", "off", "by hand", "true", "auto,manual"),
     "max-peer-lag": ("0", "0.0", "0d", "7d", "on"),
     "read-consistency": ("fresh", "off", "1", "strictly", "session,local"),
     "log-max-size": ("0", "199", "1000.5", "7d", "9999999999999999999"),
@@ -60,6 +61,7 @@ RIGHT = [
     *(("split-recovery", text, "Quorum") for text in ("Quorum", "quorum", " QUORUM ")),
     *(("Split-Recovery", text, "Smart") for text in ("smart", "SMART")),
     *(("split-recovery", text, text.capitalize()) for text in ("simple", "NONE")),
+    *(("split-approval", text, "manual") for text in ("manual", "Manual")),
     *(("min-time-to-consider-full-replication", text, text) for text in ("0", "600", "0.5")),
     ("min-time-to-consider-full-replication-s", "60", "60"),
     ("net-speed-bits-per-sec", "1000000000", "1000000000"),

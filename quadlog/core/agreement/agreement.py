@@ -196,6 +196,7 @@ class Agreement:
             has_majority=self.has_majority,
             is_half=not self.has_majority and self._views.vouches,
             may_agree=self.may_agree,
+            held=self._views.held,
             settings=self.settings,
             limbo=self._decider.view(),
             last=self.last,
@@ -423,7 +424,8 @@ class Agreement:
         """Update the membership: missing members, a side to join, votes."""
         now, members = self._clock.now.steady, self._progress.members
         self._pacing.tended(now)
-        changed = self._views.tick(members, self._progress.holding_up(self.queue), now)
+        holding_up = self._progress.holding_up(self.queue)
+        changed = self._views.tick(members, holding_up, now, last=self.last.index)
         self._install()
         has_voted = self._views.vote(members, self.last.index, now)
         if has_voted or changed:

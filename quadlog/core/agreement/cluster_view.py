@@ -77,6 +77,8 @@ class ClusterView:
     """True if the members are exactly half of the voting data centres, so that no other side is a majority."""
     may_agree: bool
     """False if this side waits for others: by `split-recovery` it adds nothing to the log without a majority."""
+    held: View | None
+    """View of a stronger side that this master does not join, because nobody has approved it."""
     settings: ClusterSettings
     """The settings that all masters share."""
     limbo: LimboView

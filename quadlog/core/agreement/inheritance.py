@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from quadlog.core.approval import approval_in, dropped, implied_by
 from quadlog.core.model import Pair, Transaction, TransactionKind
-from quadlog.core.synchronous import DECISIONS, decision_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -71,21 +71,24 @@ def rebased_queue(
 ) -> RebasedQueue | None:
     """Return what a master keeps that gives way to `branch` up to `last`; None while an inherited payload is missing.
 
-    Only TX entries are submitted again: control entries of a branch that was cut are dropped with it.  Their
-    payloads are kept: a pair of them may wait on the stronger side, and their arrival is not reported a
-    second time.
+    Only TX entries are submitted again: control entries of a branch that was cut end with it.  Their payloads are kept:
+    a pair of them may wait on the stronger side, and their arrival is not reported a second time.
+
+    An update that an approval drops is agreed as dropped, unless the stronger side has it, or has it waiting.  Its
+    payload is kept until then: a master of the same side that does not have the approval may submit the update again.
     """
     given_way, logged = (
         [transaction for _, transaction in branch.given_way(last.index)],
         branch.ids(last.index),
     )
     before = queue.transactions()
-    here = {transaction.key: transaction for transaction in (*before, *given_way)}
     pairs = {pair for pair in inherited if pair.id not in logged}
-    if any(pair.key not in here and decision_in(pair.digest) is None for pair in pairs):
-        return None
     known = {pair.id for pair in pairs}
-    waiting = (here[pair.key] for pair in queue.acquired() if pair.key in here)
+    drop = _dropped_by(given_way)
+    here = {transaction.key: transaction for transaction in (*before, *given_way)}
+    if any(pair.key not in here and implied_by(pair.key) is None for pair in pairs):
+        return None
+    waiting = filter(None, map(queue.transaction, queue.acquired()))
     for transaction in (*given_way, *waiting):
         if (
             transaction.kind is TransactionKind.TX
@@ -93,8 +96,9 @@ def rebased_queue(
             and transaction.id not in known
         ):
             known.add(transaction.id)
-            pairs.add(Pair(stamp(), transaction.id, transaction.digest))
-    acquired = [t for t in here.values() if t.id not in logged and t.kind not in DECISIONS]
+            again = dropped(transaction) if transaction.id in drop else transaction
+            pairs.add(Pair(stamp(), *again.key))
+    acquired = [t for t in here.values() if t.id not in logged and implied_by(t.key) is None]
     kept = {transaction.key for transaction in acquired}
     return RebasedQueue(
         pairs=sorted(pairs),
@@ -109,3 +113,9 @@ def rebased_queue(
         },
         released=[transaction.key for transaction in before if transaction.key not in kept],
     )
+
+
+def _dropped_by(given_way: list[Transaction]) -> set[bytes]:
+    """Return the ids that an approval drops; only one that is the last entry of the side counts."""
+    approval = approval_in(given_way[-1].options) if given_way else None
+    return set() if approval is None else {*approval.drop}

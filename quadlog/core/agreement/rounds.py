@@ -104,8 +104,14 @@ class Rounds:
                 return
 
     def _may_add(self) -> bool:
-        """False while this side waits for others, unless an operator has declared that it is all that is left."""
+        """False while this side waits for others.
+
+        That is so behind an approval, and without a majority, unless an operator has declared that it is all that is
+        left.
+        """
         forces = self._views.forces
+        if self._views.is_paused(self._local_state.log.last.index):
+            return False
         return self._views.may_agree or any(map(forces, self._local_state.queue.special()))
 
     def _follow(self, post: Post) -> None:
@@ -142,11 +148,12 @@ class Rounds:
             message = f"{self._node}: entry {index} was agreed, but its payload is not here"
             raise AssertionError(message)
         self._pacing.move()
+        before = local_state.log.last
         if local_state.append(pair, transaction, self._views.view, self._clock.now.steady):
             self._pacing.note_news()  # others wait to hear that it is durable here
         if transaction.kind is not TransactionKind.CONFIG:
             return False
-        if self._views.configure(transaction, local_state.log.last.index, pair.timestamp >> LOGICAL_BITS):
+        if self._views.configure(transaction, before, pair.timestamp >> LOGICAL_BITS):
             self._pacing.note_news()
             self._pacing.tend_soon()
         return True

@@ -102,6 +102,11 @@ class FailureDetector:
             self._since = None if self._since is None else self._since + still
             self._held_up = (self._held_up[0], self._held_up[1] + still)
 
+    @property
+    def awake_at(self) -> float:
+        """Time at which this master was seen to run, in milliseconds of the steady clock."""
+        return self._awake_at or 0.0
+
     def begin(self, now: float) -> None:
         """Begin a view: the time for which members may be silent starts now."""
         self._since, self._stood_still = now, False

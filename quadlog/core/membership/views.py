@@ -13,7 +13,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from quadlog.core.cluster_settings import SplitRecovery, after, in_force, names_setting, of_file, set_by
+from quadlog.core.approval import PAUSE_MS, approval_in
+from quadlog.core.cluster_settings import (
+    SplitApproval,
+    SplitRecovery,
+    after,
+    in_force,
+    names_setting,
+    of_file,
+    set_by,
+)
 from quadlog.core.membership.electorate import Electorate, changed, is_forced_in
 from quadlog.core.membership.failure_detector import FailureDetector
 from quadlog.core.membership.incarnations import Incarnations
@@ -26,7 +35,7 @@ if TYPE_CHECKING:
     from quadlog.core.cluster_settings import ClusterSettings
     from quadlog.core.membership.failure_detector import HoldingUp
     from quadlog.core.messages import LocalStatus
-    from quadlog.core.model import AgreedSetting, Peer, Post, Rank, Transaction, View
+    from quadlog.core.model import AgreedSetting, LogPosition, Peer, Post, Rank, Transaction, View
     from quadlog.core.queues.progress import Progress
 
 
@@ -72,6 +81,10 @@ class Views:
 
         """
         self.node: Final = node
+        self.held: View | None = None
+        """View of a stronger side that this master does not join, because nobody has approved it."""
+        self._pause_ends: float | None = None
+        """Steady milliseconds until which nothing is added behind an approval; None: not known yet."""
         self._files: Final = settings
         self.standing = standing
         self.incarnations: Final = Incarnations(standing.newest)
@@ -245,13 +258,14 @@ class Views:
 
     # --- changing ---------------------------------------------------------------------------------
 
-    def tick(self, members: Mapping[str, Progress], holding_up: HoldingUp, now: float) -> bool:
+    def tick(self, members: Mapping[str, Progress], holding_up: HoldingUp, now: float, *, last: int) -> bool:
         """Determine missing members and a stronger side; return whether anything changed.
 
         Args:
             members: the known state of each master.
             holding_up: the lowest first pair of all queues, and the members whose queue does not start with it.
             now: steady milliseconds.
+            last: index of the last entry of this log.
 
         """
         standing, failure_detector = self.standing, self._failure_detector
@@ -260,6 +274,9 @@ class Views:
         )
         is_elected = self._view_election.is_elected(standing, members, now)
         joining = elected_from(standing) if is_elected else failure_detector.stronger(standing, members, now)
+        self.held = joining if not is_elected and joining is not None and self._holds(joining, last) else None
+        if self.held is not None:
+            joining = None
         is_named = joining is None or self.node in self._electorate.centres(joining)
         outside = not is_named or (joining is None and standing.outside)
         before = (set(standing.given_up), standing.joining, standing.outside)
@@ -289,18 +306,55 @@ class Views:
                 self.standing = replace(self.standing, ballot=said.ballot)
         return self.standing.ballot is not before
 
-    def configure(self, transaction: Transaction, index: int, at: int) -> bool:
-        """Apply an added CONFIG entry; return whether it changes the peers or a setting.
+    def _holds(self, joining: View, last: int) -> bool:
+        """Return whether this side may not give way yet: it has entries of its own, and nobody has approved it.
+
+        A side of witnesses takes no requests, so nobody could.
+        """
+        standing, centres = self.standing, self.centres
+        evaluating = [
+            name for name in standing.view.members if centres.get(name) not in self._electorate.witnesses
+        ]
+        return (
+            self.settings.split_approval is SplitApproval.MANUAL
+            and self.may_agree  # else it has agreed on nothing, and cannot agree on an approval
+            and self.is_peer
+            and bool(evaluating)
+            and self.node in self._electorate.centres(joining)
+            and standing.fork is not None
+            and standing.fork < last
+            and standing.approved != last
+        )
+
+    def is_paused(self, last: int) -> bool:
+        """Return whether nothing is added behind an approval, the last entry of this log, for some time.
+
+        After a restart the time begins again.
+        """
+        if not last or self.standing.approved != last:
+            return False
+        now = self._failure_detector.awake_at
+        if self._pause_ends is None:
+            self._pause_ends = now + min(self.settings.max_peer_lag * 1000, PAUSE_MS)
+        return now < self._pause_ends
+
+    def configure(self, transaction: Transaction, before: LogPosition, at: int) -> bool:
+        """Apply an added CONFIG entry; return whether it changes the peers or a setting, or is an approval.
 
         The result depends on the log alone: it is the same wherever this entry is, in whatever view it was
         added.
 
         Args:
             transaction: the transaction that the entry has added.
-            index: index of the entry.
+            before: position of the entry before it.
             at: milliseconds since 1970 of its timestamp.
 
         """
+        index = before.index + 1
+        if (approval := approval_in(transaction.options)) is not None:
+            if approval.after == before:
+                self.standing, self._pause_ends = replace(self.standing, approved=index), None
+            return approval.after == before
         if names_setting(transaction.options):
             setting = set_by(transaction.options, index, at)
             if setting is not None:

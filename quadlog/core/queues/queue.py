@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from quadlog.core.approval import implied_by
 from quadlog.core.model import Transaction, TransactionKind
 from quadlog.core.synchronous import decision_in
 
@@ -67,15 +68,12 @@ class IncomingQueue:
         return self._transaction(pair.key) if self.has_payload(pair.key) else None
 
     def _transaction(self, key: tuple[bytes, bytes]) -> Transaction:
-        decision = decision_in(key[1])
-        if decision is not None:
-            return decision.transaction
-        return self._special.get(key) or Transaction(id=key[0], digest=key[1])
+        return implied_by(key) or self._special.get(key) or Transaction(id=key[0], digest=key[1])
 
     def has_payload(self, key: tuple[bytes, bytes]) -> bool:
         """Return whether the payload of this id and digest is acquired."""
         transaction_id, digest = key
-        if decision_in(digest) is not None:
+        if implied_by(key) is not None:
             return True
         if digest in self._early.get(transaction_id, ()):
             return True
@@ -97,10 +95,10 @@ class IncomingQueue:
         return sorted(chain(self._first.values(), *self._twins.values()))
 
     def transactions(self) -> list[Transaction]:
-        """Return all acquired transactions, with or without a pair; no decisions, which need no payload."""
+        """Return all acquired transactions, with or without a pair; none that need no payload."""
         keys = dict.fromkeys(pair.key for pair in self.acquired())
         keys.update(dict.fromkeys((i, digest) for i, digests in self._early.items() for digest in digests))
-        return [self._transaction(key) for key in keys if key not in self._decisions]
+        return [self._transaction(key) for key in keys if implied_by(key) is None]
 
     def special(self) -> Iterable[Transaction]:
         """Return the acquired transactions with another kind than TX, or with options."""

@@ -106,6 +106,12 @@ def split_troubles(cluster: ClusterView, moment: float) -> Iterator[Trouble]:
         reason = ", ".join(map(str, silent))
         yield Trouble(name=AlarmName.SILENT, worker=None, index=cluster.last.index, reason=reason)
     view = cluster.view
+    if cluster.held is not None:
+        reason = (
+            f"the side of {', '.join(cluster.held.members)} is stronger, and this one has entries after"
+            f" {cluster.standing.fork}: it gives way once that is approved (split-approval manual)"
+        )
+        yield Trouble(name=AlarmName.UNAPPROVED, worker=None, index=cluster.last.index, reason=reason)
     absent = sorted({peer.node for peer in cluster.peers}.difference(view.members))
     if not cluster.may_agree:
         reason = _without_majority(cluster, absent)

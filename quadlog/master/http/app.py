@@ -12,6 +12,7 @@ from quadlog.clock import now
 from quadlog.codec.envelope import text_id
 from quadlog.core.model import id_of_key
 from quadlog.errors import QuadlogError, UserError
+from quadlog.master.clients.approving import Approving
 from quadlog.master.clients.barrier import Barrier
 from quadlog.master.clients.body_budget import BodyBudget
 from quadlog.master.clients.pending_requests import TxState
@@ -79,6 +80,9 @@ def make_app(
     doors = PeersHandler(node, proposals, settings, peers, Introduction(urls_of(settings)))
     shared = ClusterSettingsHandler(node, proposals, settings)
     promotion = Promotion(lambda: node.cluster, settings, ask=lambda until: node.put(PromotionAsked(until)))
+    approving = Approving(
+        lambda: node.cluster, settings, index_of=node.store.index_of, propose=proposals.approval
+    )
     updates = UpdateHandler(proposals, settings, body_budget, reads.dry_run)
     statements = Statements(updates, settings, body_budget)
 
@@ -105,6 +109,7 @@ def make_app(
             Route("/cluster/peers", doors.add, methods=["POST"]),
             Route("/cluster/peers/{id}", doors.remove, methods=["DELETE"]),
             Route("/cluster/promote", promotion.answer, methods=["POST"]),
+            Route("/cluster/splits/approve", approving.answer, methods=["POST"]),
             Route("/cluster/settings", shared.listed, methods=["GET"]),
             Route("/cluster/settings/{name}", shared.one, methods=["GET"]),
             Route("/cluster/settings/{name}", shared.change, methods=["PUT"]),

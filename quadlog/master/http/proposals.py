@@ -6,6 +6,7 @@ Updates, controls and changes of the peers are proposals, and so is the barrier 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import secrets
 from typing import TYPE_CHECKING, Final
@@ -106,6 +107,17 @@ class Proposals:
                 **_index_of(answer),
                 **commit_headers(options, self._node.cluster, answer),
             },
+        )
+
+    async def approval(self, request: Request, transaction_id: bytes, options: Mapping[str, str]) -> Response:
+        """Answer a request that approves the end of a split, as `answer` does."""
+        return await self.answer(
+            request,
+            transaction_id,
+            body=json.dumps(dict(options), sort_keys=True).encode(),
+            media_type="application/json",
+            options=options,
+            kind=TransactionKind.CONFIG,
         )
 
     def _refuse_new(self, kind: TransactionKind, options: Mapping[str, str]) -> None:

@@ -94,7 +94,8 @@ def _split(node: Node, moment: float) -> dict[str, Any]:
     cluster, fork = node.cluster, node.joining.fork
     standing = cluster.standing
     lacks = any(peer.node not in standing.view.members for peer in cluster.peers)
-    state = "joining" if standing.joining else "apart" if lacks else "none"
+    apart_state = "unapproved" if cluster.held is not None else "apart" if lacks else "none"
+    state = "joining" if standing.joining else apart_state
     apart = "unknown" if cluster.is_half else "minority"
     together = None if state == "none" else "majority"
     side = together if cluster.has_majority else apart

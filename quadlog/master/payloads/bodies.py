@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from quadlog.core.synchronous import decision_in
+from quadlog.core.approval import implied_payload
 from quadlog.settings.units import MIB
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ class Bodies:
     def __getitem__(self, key: tuple[bytes, bytes]) -> Payload:
         """Return a payload that waits or is not published yet, from memory or from the store.
 
-        That of a decision is determined by its digest.
+        That of a decision or of a dropped update is determined by the key.
         """
-        if (decision := decision_in(key[1])) is not None:
-            return decision.payload
+        if (implied := implied_payload(key)) is not None:
+            return implied
         payload = self._unsaved.get(key) or self._kept.get(key)
         if payload is None:
             payload = self._store.payload(key)

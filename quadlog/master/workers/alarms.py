@@ -59,6 +59,8 @@ class AlarmName(StrEnum):
     """This side of a split has no majority of the voting data centres, and agrees on nothing."""
     MISSING = "peers-missing"
     """Peers are not in the view, and this side continues without them."""
+    UNAPPROVED = "split-unapproved"
+    """This side hears a stronger one, and gives way to it once an operator approves."""
     UNWITNESSED = "no-witness"
     """Of two voting data centres neither is a majority without the other one."""
     LIMBO = "limbo-waits"
@@ -101,6 +103,9 @@ WHAT_TO_DO: Final = {
         " that are left: `quadlog peer remove ID --force --survivor ID --at MASTER`"
     ),
     AlarmName.MISSING: "start those masters, or repair the way to them; they join by themselves",
+    AlarmName.UNAPPROVED: (
+        "foresee the end of the split with `quadlog split preview`, and approve it with `quadlog split approve`"
+    ),
     AlarmName.UNWITNESSED: (
         "add a third data centre with a Kafka and one read-only master, a witness: see Witness in docs/operating.md; or"
         " accept that the loss of one data centre stops writes until it is back"

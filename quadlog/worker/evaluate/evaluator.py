@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, Protocol
 
+from quadlog.core.approval import REASON, is_dropped
 from quadlog.core.effects import control, signature
 from quadlog.core.effects.effect import Change, effect_of, effect_of_load, effect_on_graphs
 from quadlog.core.effects.lines import change_of, lines_of
@@ -422,8 +423,8 @@ def _has_where(operations: Sequence[Operation] | str) -> bool:
 def _operations_of(entry: LoggedEntry) -> Sequence[Operation] | str:
     if entry.kind is TransactionKind.EVALUATOR or entry.kind in DECISIONS:
         return ()
-    if entry.kind not in {TransactionKind.TX, TransactionKind.CONFIG}:
-        return f"{entry.kind} entries are not known to this version"
+    if is_dropped(entry.digest) or entry.kind not in {TransactionKind.TX, TransactionKind.CONFIG}:
+        return REASON if is_dropped(entry.digest) else f"{entry.kind} entries are not known to this version"
     try:
         if entry.kind is TransactionKind.CONFIG:
             if control.concerns(entry):

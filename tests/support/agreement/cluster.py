@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from quadlog.core.agreement.agreement import Agreement
 from quadlog.core.agreement.limbo import marks_of
+from quadlog.core.approval import implied_by
 from quadlog.core.cluster_settings import ClusterSettings
 from quadlog.core.membership.incarnations import new_incarnation
 from quadlog.core.messages import (
@@ -28,7 +29,6 @@ from quadlog.core.messages import (
     Voided,
 )
 from quadlog.core.model import START, HardState, LogPosition, Pair, Post, Transaction
-from quadlog.core.synchronous import decision_in
 from quadlog.master.node.perform import perform
 
 if TYPE_CHECKING:
@@ -306,7 +306,7 @@ class Member:
             if what.adopted is not None:
                 adopted = self.disk.log[what.adopted.kept :]
                 self.kafka.update(
-                    {e.transaction.key: e.transaction for e in adopted if decision_in(e.pair.digest) is None}
+                    {e.transaction.key: e.transaction for e in adopted if implied_by(e.pair.key) is None}
                 )
                 fail("cut")
                 self._publish_all()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from quadlog.core.approval import implied_by
 from quadlog.core.model import TransactionKind
-from quadlog.core.synchronous import decision_in
+from tests.support.agreement.approval_safety import ApprovalSafety
 from tests.support.agreement.limbo_safety import LimboSafety
 from tests.support.agreement.read_safety import ReadSafety
 
@@ -42,6 +43,7 @@ class Safety:
         """
         self.limbo = LimboSafety(is_majority)
         self.reads = ReadSafety()
+        self.approvals = ApprovalSafety()
         self._is_only = is_only
         self._history: dict[int, LogPosition] = {}
         """By index, what was agreed, where a side without a majority waits."""
@@ -85,7 +87,7 @@ class Safety:
         for entry in save.entries:
             point = self._order.setdefault((entry.view.id, entry.index), entry.point)
             assert point == entry.point, f"two orders in {entry.view} at {entry.index}"
-            has_payload = entry.pair.key in member.kafka or decision_in(entry.pair.digest) is not None
+            has_payload = entry.pair.key in member.kafka or implied_by(entry.pair.key) is not None
             assert has_payload, f"{entry.index} agreed without its payload"
             before = log[entry.index - 2] if entry.index > 1 else None
             assert before is None or before.pair < entry.pair, (
@@ -94,6 +96,7 @@ class Safety:
             if self._is_majority(entry.view):
                 known = self.settled.setdefault(entry.index, (entry.point, entry.pair.id))
                 assert known == (entry.point, entry.pair.id), f"{entry.index} was agreed twice by majorities"
+        self.approvals.saved(member, save, lost, self._posted)
         self.limbo.saved(member, save.entries, is_cut=save.adopted is not None)
         self.reads.saved(save.entries)
         for entry in save.entries:

@@ -15,11 +15,12 @@ import random
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from quadlog.core.cluster_settings import SplitRecovery, after, names_setting, set_by
+from quadlog.core.approval import Approval
+from quadlog.core.cluster_settings import SplitApproval, SplitRecovery, after, names_setting, set_by
 from quadlog.core.cluster_settings import options_of as set_options
 from quadlog.core.membership.electorate import changed, options_of
 from quadlog.core.membership.failure_detector import PUT_OFF_MS
-from quadlog.core.model import Transaction, TransactionKind
+from quadlog.core.model import LogPosition, Transaction, TransactionKind
 from quadlog.core.synchronous import COMMIT_MODE, CommitMode, marked
 from tests.support.agreement.coverage import Coverage
 from tests.support.agreement.delivery import Delivery
@@ -45,6 +46,8 @@ CHANGING = frozenset({2, 7, 13, 15, 20, 26})
 """In these somebody changes settings that all share, now and then (likewise)."""
 SYNCHRONOUS = frozenset({2, 12, 14, 15, 21, 26})
 """In these some transactions are synchronous (likewise)."""
+APPROVING = 80_000_000
+"""In runs with this seed or a greater one an operator approves that a side gives way."""
 QUORUMS = ("N/2 + 1", "N/2 + 1", "N", "(N + 1)/2", "1")
 """What a synchronous quorum may be."""
 CLEAR = 400
@@ -54,6 +57,12 @@ CLEAR = 400
 def _drawn(seed: int) -> SplitRecovery:
     """What a split does in the run of this seed."""
     return SplitRecovery.QUORUM if seed % 28 in QUORUM else OTHER.get(seed % 28, SplitRecovery.SMART)
+
+
+def _approvals(seed: int, *, is_manual: bool) -> tuple[random.Random, float]:
+    """How often an operator approves, as long as a side does not give way without it; and with which chance."""
+    chance = random.Random(f"{seed}/approval")
+    return chance, chance.choice((0.05, 0.3)) if is_manual else 0.0
 
 
 class Weather:
@@ -69,6 +78,7 @@ class Weather:
         limits: AgreementLimits = USUAL,
         recovery: SplitRecovery | None = None,
         synchronous: bool = False,
+        approval: bool = False,
     ) -> None:
         """Everything that follows is decided by the seed, but what else is given."""
         self.seed, self.random = seed, random.Random(seed)
@@ -103,6 +113,7 @@ class Weather:
         is_sync = masters is None and (synchronous or seed % 28 in SYNCHRONOUS)
         self._synchronous = self._sync.choice((0.1, 0.5, 1.0)) if is_sync else 0.0
         """Share of the transactions that are synchronous."""
+        self._word, self._approving = _approvals(seed, is_manual=approval or seed >= APPROVING)
         quorum, time_out = self._sync.choice(QUORUMS), self.lag * self._sync.choice((0.2, 1.0, 5.0))
         self.world = self.world_of(
             placed,
@@ -114,6 +125,7 @@ class Weather:
             recovery=recovery or _drawn(seed),
             quorum=quorum,
             time_out=time_out,
+            approval=SplitApproval.MANUAL if self._approving else SplitApproval.AUTO,
         )
         self.world.safety.limbo.is_used = is_sync
         self.masters, self.members = placed, list(self.world.members.values())
@@ -127,10 +139,11 @@ class Weather:
             hear=lambda reader, sender, number: self._play("hear", reader, sender.name, number),
         )
         self._slower = 10 if limits is TINY else 1
-        self._choice = random.Random(f"{seed}/settings")
         self._changing = 0.002 if seed % 28 in CHANGING and masters is None else 0.0
         """How often an operator changes a setting."""
-        self._sight, self._tide = random.Random(f"{seed}/void"), random.Random(f"{seed}/full")
+        self._choice, self._sight, self._tide = (
+            random.Random(f"{seed}/{name}") for name in ("settings", "void", "full")
+        )
         self._filling = self._tide.choice((0.0005, 0.005)) if seed % 28 in FULL else 0.0
         """How often the effects topic of a data centre takes no records, or takes some again, as a master has it."""
         self._stopped, self._acted = dict[str, float](), dict[str, float]()
@@ -235,6 +248,8 @@ class Weather:
             self._set_quorum(member)
         if self._may_force and self._need.random() < 0.01:
             self._force(member)
+        if self._approving and self._word.random() < self._approving / 10:
+            self._approve(member)
         if self._fate.random() < self.fragile:
             self._lose_disk(member)
         if self._stopped.get(member.name, 0.0) > self.at:
@@ -342,6 +357,20 @@ class Weather:
         self.coverage.note("setting")
         options = set_options(name, value, by=member.name)
         self._play("ask", member, name, self._made(TransactionKind.CONFIG, options))
+
+    def _approve(self, member: Member) -> None:
+        """An operator approves that its side gives way or, seldom, that others give way to it."""
+        core = member.core
+        is_asked = core.cluster().held is not None or self._word.random() < 0.02
+        if not (is_asked and core.is_peer and self._is_for_clients(member)):
+            return
+        self.coverage.note("approval")
+        fork = core.standing.fork or 0
+        own = [one.pair.id for one in member.disk.log[fork:] if one.transaction.kind is TransactionKind.TX]
+        drop = frozenset(self._word.sample(own, min(len(own), self._word.choice((0, 0, 1, 3)))))
+        after = core.last if self._word.random() < 0.9 else LogPosition(core.last.index, bytes(32))
+        options = Approval(self._word.randbytes(32), after, drop).options
+        self._play("ask", member, "the end of the split", self._made(TransactionKind.CONFIG, options))
 
     def _force(self, member: Member) -> None:
         """An operator names all of a view as what is left: no majority, and there is none without it."""
@@ -471,6 +500,8 @@ class Weather:
         """All turn, and hear all that they can."""
         self.at += (PUT_OFF_MS if self._is_patient else self.lag) / 20 / self._slower
         for member in self.members:
+            if self._approving and member.core.cluster().held and self._word.random() < 0.3:
+                self._approve(member)
             self._acquire_all(member)
             self._play("turn", member, number=-1)
             self._follow(member)

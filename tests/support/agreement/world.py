@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import isinf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from quadlog.core.cluster_settings import ClusterSettings, SplitRecovery
+from quadlog.core.cluster_settings import ClusterSettings, SplitApproval, SplitRecovery
 from quadlog.core.membership.electorate import FORCED
 from quadlog.core.messages import AgreementLimits, PostingPace
 from quadlog.core.model import Peer
@@ -81,6 +81,7 @@ class World:
         recovery: SplitRecovery = SplitRecovery.SMART,
         quorum: str = "N/2 + 1",
         time_out: float = 5000.0,
+        approval: SplitApproval = SplitApproval.AUTO,
     ) -> None:
         """Nothing has happened.
 
@@ -94,6 +95,7 @@ class World:
             recovery: what the sides of a split do.
             quorum: formula of the data centres that must have a synchronous transaction.
             time_out: milliseconds after which it is rolled back.
+            approval: who decides that a side gives way.
 
         """
         self.witnesses, self.recovery = witnesses, recovery
@@ -111,6 +113,7 @@ class World:
             max_peer_lag=lag / 1000,
             synchro_quorum=quorum,
             synchro_timeout=time_out / 1000,
+            split_approval=approval,
         )
         self.members = {
             name: self.member_of(

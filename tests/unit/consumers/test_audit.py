@@ -155,7 +155,7 @@ def test_decisions_and_synchronous_transactions_have_digests_of_their_own(reader
     forged = replace(decision, id=other.id, chain=chain_hash(first.chain, other, 2))
     found = reader.says("dc2", first, forged)
     assert [one.explanation for one in found if one.kind is ViolationKind.FORGED_ENTRY] == [
-        "it is not the decision that its digest states"
+        "it is not the transaction that its digest states"
     ]
 
 

@@ -51,7 +51,7 @@ def test_every_field_is_a_setting() -> None:
 
 def test_a_name_is_found_in_any_case_and_by_its_classic_name() -> None:
     assert canonical(" TX-Log-Max-Depth ") == "log-max-depth"
-    with pytest.raises(NoSuchSetting, match="there are split-recovery, max-peer-lag"):
+    with pytest.raises(NoSuchSetting, match="there are split-recovery, split-approval"):
         canonical("max-lag")
 
 
@@ -107,4 +107,4 @@ def test_what_is_accepted_is_written_so_that_it_is_read_again(name: str) -> None
             settings = ClusterSettings().changed(name, text)
             assert ClusterSettings().changed(name, settings.text(name)) == settings, text
             accepted += 1
-    assert accepted >= 7 or name in {"split-recovery", "read-consistency", "sync-graphs"}
+    assert accepted >= 7 or name in {"split-recovery", "split-approval", "read-consistency", "sync-graphs"}

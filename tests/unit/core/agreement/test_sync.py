@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.core.cluster_settings import SplitRecovery
+from quadlog.core.cluster_settings import SplitApproval, SplitRecovery
 from tests.support.agreement.cluster import Disk, Member
 from tests.support.agreement.safety import Safety
 from tests.support.agreement.weather import Weather
@@ -87,6 +87,7 @@ class Unpowered(World):
         recovery: SplitRecovery = SplitRecovery.SMART,
         quorum: str = "N/2 + 1",
         time_out: float = 5000.0,
+        approval: SplitApproval = SplitApproval.AUTO,
     ) -> None:
         super().__init__(
             masters,
@@ -98,6 +99,7 @@ class Unpowered(World):
             recovery=recovery,
             quorum=quorum,
             time_out=time_out,
+            approval=approval,
         )
         self.safety = WhatAllCanSee(limits, self.is_majority, self.homes)
         self.random = random.Random(0)

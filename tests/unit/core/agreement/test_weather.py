@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.agreement.coverage import FAULTS, STEPS
-from tests.support.agreement.sim import some
+from tests.support.agreement.sim import limits_of, some
+from tests.support.agreement.weather import APPROVING, Weather
 
 
 @pytest.mark.parametrize("first", range(0, 84, 28))
@@ -23,3 +24,14 @@ def test_one_master_alone() -> None:
     assert report.failure == "", report.failure
     assert report.seeds == 20
     assert report.met["crash", "add"] > 0
+
+
+def test_no_side_gives_way_unapproved() -> None:
+    gave_way = dropped = 0
+    for seed in range(APPROVING, APPROVING + 20):
+        weather = Weather(seed, limits=limits_of(seed))
+        weather.run()
+        gave_way += weather.world.safety.approvals.gave_way
+        dropped += weather.world.safety.approvals.dropped
+    assert gave_way > 20
+    assert dropped > 5

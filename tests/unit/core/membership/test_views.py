@@ -90,9 +90,9 @@ def test_who_voted_and_asked_elsewhere_since_follows_what_was_elected(parent: Vi
     for member in members.values():
         assert member.said is not None
         views.on_post(member.said, 1.0)
-    assert views.tick(members, NOBODY, 2.0)
+    assert views.tick(members, NOBODY, 2.0, last=0)
     assert views.standing.joining == (elected if parent is ASKED else None)
-    assert not views.tick(members, NOBODY, 3.0), "and stays with it"
+    assert not views.tick(members, NOBODY, 3.0, last=0), "and stays with it"
 
 
 @pytest.mark.parametrize("own", [NOWHERE, OF_A_BRANCH])
@@ -287,5 +287,5 @@ def test_who_is_let_in_where_it_asked_reads_that_log_on() -> None:
     members = {"m1": posted("m1", elected)}
     assert members["m1"].said is not None
     views.on_post(members["m1"].said, 1.0)
-    assert not views.tick(members, NOBODY, 2.0)
+    assert not views.tick(members, NOBODY, 2.0, last=0)
     assert views.standing.joining == ASKED
