@@ -15,6 +15,7 @@
     │   ├── NoSuchControl      404  no control has this name
     │   ├── NoSuchPeer         404  no peer has this id, or the settings do not name it
     │   ├── NoSuchSetting      404  no setting that all masters share has this name
+    │   ├── NoSuchReport       404  no report of a split has this name
     │   ├── SettingStays       409  the setting cannot be changed to this value now
     │   ├── PlanOutdated       409  the end of a split cannot be approved as it was foreseen
     │   ├── PeersStay          409  the peers cannot be changed as requested, or already are so
@@ -137,6 +138,12 @@ class NoSuchPeer(UserError):
 
 class NoSuchSetting(UserError):
     """No setting that all masters share has this name."""
+
+    status = 404
+
+
+class NoSuchReport(UserError):
+    """This master has no report of a split of this name."""
 
     status = 404
 

@@ -72,6 +72,8 @@ class MasterSettings(MembershipSettings):
     """Seconds between two checks of these limits."""
     log_archive: Path | None = None
     """Archive directory for entries that will be deleted; the same for all masters of a data centre."""
+    split_reports: Annotated[int, Field(ge=0, le=1000)] = 20
+    """Reports of splits that this master keeps, the newest ones; 0: it makes none, and starts no Spark for them."""
     kafka_replication: Annotated[int, Field(ge=1)] = 1
     """Replication factor of topics that this master creates."""
 

@@ -47,18 +47,23 @@ def run_split(wanted: SplitOptions) -> dict[str, Any]:
     try:
         with session(wanted.spark, phases.write) as spark, told("there is no report"):
             report = Report(wanted, spark, lambda name: shown(phases, spark, name)).make()
-        texts = {
-            "report.json": json.dumps(report, indent=1, ensure_ascii=False) + "\n",
-            "report.html": html_of(report),
-            "report.ttl": turtle_of(report),
-        }
-        for name, text in texts.items():
-            (directory / name).write_text(text, encoding="utf-8")
+        write_report(report, directory)
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise
     shutil.rmtree(work, ignore_errors=True)
     return report
+
+
+def write_report(report: dict[str, Any], directory: Path) -> None:
+    """Write a report in all formats."""
+    texts = {
+        "report.json": json.dumps(report, indent=1, ensure_ascii=False) + "\n",
+        "report.html": html_of(report),
+        "report.ttl": turtle_of(report),
+    }
+    for name, text in texts.items():
+        (directory / name).write_text(text, encoding="utf-8")
 
 
 def run_list(wanted: SplitOptions) -> list[dict[str, Any]]:

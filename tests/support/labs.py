@@ -31,8 +31,9 @@ BOUND = 10.0
 
 STAND_IN = f"{sys.executable} {Path(__file__).with_name('stand_in.py')}"
 """For `node_command`: processes that only answer 200, to test the lab without masters and workers."""
-SCALED = {"QUADLOG_IDLE_ROUND": "0.25"}
-"""Settings that make a cluster's own seconds shorter; tests that prove the defaults give them again."""
+SCALED = {"QUADLOG_IDLE_ROUND": "0.25", "QUADLOG_SPLIT_REPORTS": "0"}
+"""Settings that make a cluster's own seconds shorter, and that start no Spark after each split; tests that prove the
+defaults give them again."""
 QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 """Environment in which Java compiles everything at once, and nothing twice: jobs of tests are over before that pays."""
 READY_TIMEOUT = 180.0

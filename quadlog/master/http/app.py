@@ -35,6 +35,7 @@ from quadlog.master.http.statements import Statements
 from quadlog.master.http.status import cluster_status
 from quadlog.master.http.updates import UpdateHandler
 from quadlog.master.recovery.log_door import LogDoor
+from quadlog.master.split_reports.splits_handler import SplitsHandler
 from quadlog.settings import Role
 from quadlog.web.answers import handle_error
 from quadlog.web.http_body import parameters_of
@@ -79,6 +80,7 @@ def make_app(
     dismissal = Dismissal(node.worker_registry, lambda name: node.put(WorkerDismissed(name)))
     doors = PeersHandler(node, proposals, settings, peers, Introduction(urls_of(settings)))
     shared = ClusterSettingsHandler(node, proposals, settings)
+    splits = SplitsHandler(node.split_reporter, settings.node_id, settings.dc)
     promotion = Promotion(lambda: node.cluster, settings, ask=lambda until: node.put(PromotionAsked(until)))
     approving = Approving(
         lambda: node.cluster, settings, index_of=node.store.index_of, propose=proposals.approval
@@ -113,6 +115,8 @@ def make_app(
             Route("/cluster/settings", shared.listed, methods=["GET"]),
             Route("/cluster/settings/{name}", shared.one, methods=["GET"]),
             Route("/cluster/settings/{name}", shared.change, methods=["PUT"]),
+            Route("/cluster/splits", splits.listed, methods=["GET"]),
+            Route("/cluster/splits/{name}", splits.one, methods=["GET"]),
             Route("/healthz/ready", ready, methods=["GET"]),
             *(seeding.routes() if seeding else ()),
         ],

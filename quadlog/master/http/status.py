@@ -55,6 +55,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
         "waiting": len(node.pending_requests),
         "limbo": limbo_status(cluster, moment),
         "split": _split(node, moment),
+        "split_reports": node.split_reporter.status(),
         "rounds": node.store.rounds,
         "synced_writes": node.store.synced_writes,
         "ignored_posts": dict(cluster.ignored),

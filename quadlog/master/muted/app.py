@@ -37,6 +37,8 @@ CHANGES = (
     ("/cluster/promote", ["POST"]),
     ("/cluster/settings", ["GET"]),
     ("/cluster/settings/{name}", ["GET", "PUT"]),
+    ("/cluster/splits", ["GET"]),
+    ("/cluster/splits/{name}", ["GET"]),
     ("/cluster/seed", ["GET", "POST"]),
     ("/cluster/seed/files", ["GET", "PUT"]),
 )

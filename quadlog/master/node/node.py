@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from quadlog.master.recovery.superseded import Superseded
     from quadlog.master.retention.topic_monitor import TopicMonitor
     from quadlog.master.retention.trimming import Stock, Trimming
+    from quadlog.master.split_reports.split_reporter import SplitReporter
     from quadlog.master.workers.worker_registry import WorkerRegistry
     from quadlog.master.workers.worker_watch import WorkerWatch
     from quadlog.masterstore.store import MasterStore
@@ -125,6 +126,8 @@ class Parts:
     """Shortens the own topics."""
     fork_requests: ForkRequests
     """Has workers make backups before a split, and go back to them."""
+    split_reporter: SplitReporter
+    """Has reports made of splits that are over."""
     monitor: TopicMonitor
     """Knows the faults of the own topics."""
     topics: Topics
@@ -162,6 +165,7 @@ class Node:
         self.dc: Final = parts.dc_of[parts.agreement.node]
         self._superseded: Final = parts.superseded
         self._fork_requests: Final = parts.fork_requests
+        self.split_reporter: Final = parts.split_reporter
         self._shared_settings: Final = parts.shared_settings
         self._suspended: Final = parts.suspended
         self._posts, self._duplicate_detector, self._together = (
@@ -385,6 +389,7 @@ class Node:
         self.joining.tick(moment, unheard=self.relay.unheard)
         self._superseded.tick(moment, is_outside=self.agreement.standing.joining is not None)
         self.leader_tasks.tick(self._snapshot, moment)
+        self.split_reporter.tick(self.cluster, moment, leads=self.leader_tasks.leads)
         if self.leader_tasks.leads:
             self._fork_requests.tick(self.cluster, moment)
             lacks = self._monitor.lacks_checkpoint

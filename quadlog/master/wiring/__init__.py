@@ -31,7 +31,14 @@ from quadlog.master.wiring.agreeing import (
     superseded_of,
     topic_roles_of,
 )
-from quadlog.master.wiring.publishing import copying_of, duty_of, ledger_of, log_publisher_of, trimming_of
+from quadlog.master.wiring.publishing import (
+    copying_of,
+    duty_of,
+    ledger_of,
+    log_publisher_of,
+    split_reporter_of,
+    trimming_of,
+)
 from quadlog.master.wiring.workers import appoint, fork_requests_of, tell_floor, worker_actions_of
 from quadlog.master.wiring.world import World, chain_in
 from quadlog.master.workers.worker_registry import WorkerRegistry
@@ -130,6 +137,7 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
             ),
             trimming=trimming_of(world, agreement),
             fork_requests=fork_requests_of(world, worker_registry),
+            split_reporter=split_reporter_of(world),
             monitor=world.monitor,
             shared_settings=SharedSettings(
                 world.settings.node_id, world.settings.cluster, world.settings.model_fields_set

@@ -23,6 +23,9 @@ from quadlog.master.log.log_publisher import LogPublisher
 from quadlog.master.retention.archiver import Archiver
 from quadlog.master.retention.backups_kept import BackupsKept
 from quadlog.master.retention.trimming import Trimming
+from quadlog.master.split_reports.report_files import ReportFiles
+from quadlog.master.split_reports.report_job import report_job
+from quadlog.master.split_reports.split_reporter import SplitReporter
 from quadlog.master.wiring.world import chain_in
 
 if TYPE_CHECKING:
@@ -177,4 +180,17 @@ def trimming_of(world: World, agreement: Agreement) -> Trimming:
         chain_at=chain_in(world.store),
         archiver=archiver,
         backups=backups,
+    )
+
+
+def split_reporter_of(world: World) -> SplitReporter:
+    """Build the reporter of splits that are over; it is idle unless this master leads the home's data centre."""
+    settings, sites = world.settings, world.sites
+    files = ReportFiles(settings.data_dir)
+    return SplitReporter(
+        sites.dc,
+        sites.dc_of,
+        files,
+        most=settings.split_reports,
+        run=report_job(files, settings, sites.kafka_of),
     )

@@ -147,6 +147,7 @@ def nothing_there(cluster: Cluster) -> list[httpx.Response]:
         at(cluster, "DELETE", "/cluster/peers/none"),
         at(cluster, "GET", "/cluster/settings/none"),
         at(cluster, "PUT", "/cluster/settings/none", content="1"),
+        at(cluster, "GET", "/cluster/splits/7-00"),
     ]
 
 
@@ -271,7 +272,7 @@ ON_A_CLUSTER: dict[str, Callable[[Cluster], list[httpx.Response]]] = {
     "the same `Idempotency-Key` again": again,
     "malformed: text, parameters, document": malformed,
     "a write at a worker, an update at `/sparql`": at_the_wrong_door,
-    "no such repository, control, query, worker, peer, setting": nothing_there,
+    "no such repository, control, query, worker, peer, setting, report": nothing_there,
     "rejected by a control or by its evaluation": rejected,
     "synchronous, and rolled back": rolled_back,
     "the format that was asked for cannot express the answer": not_expressible,

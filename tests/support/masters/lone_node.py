@@ -40,6 +40,9 @@ from quadlog.master.payloads.relay import PayloadRelay
 from quadlog.master.recovery.superseded import Superseded
 from quadlog.master.retention.topic_monitor import TopicMonitor
 from quadlog.master.retention.trimming import Trimming
+from quadlog.master.split_reports.report_files import ReportFiles
+from quadlog.master.split_reports.report_request import ReportOutcome
+from quadlog.master.split_reports.split_reporter import SplitReporter
 from quadlog.master.workers.worker_registry import WorkerRegistry
 from quadlog.master.workers.worker_watch import WorkerActions, WorkerWatch
 from quadlog.ports import apart
@@ -186,6 +189,13 @@ def lone_node(
                 chain_at=lambda _: None,
             ),
             fork_requests=ForkRequests(worker_registry, lambda *_: None),
+            split_reporter=SplitReporter(
+                "dc1",
+                dc_of,
+                ReportFiles(data_dir or Path()),
+                most=0,
+                run=lambda _: ReportOutcome(),
+            ),
             monitor=TopicMonitor("", Topics("main", "dc1")),
             shared_settings=SharedSettings(master, agreement.settings, ()),
             topics=Topics("main", "dc1"),

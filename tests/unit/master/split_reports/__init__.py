@@ -1,0 +1,1 @@
+"""Of `quadlog/master/split_reports/`."""
