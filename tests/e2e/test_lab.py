@@ -18,7 +18,16 @@ import httpx
 import pytest
 
 from quadlog.kafka.broker_process import is_serving
-from tests.support.labs import BOUND, STAND_IN, RunningLab, Shape, quadlog, running_lab, start_lab
+from tests.support.labs import (
+    BOUND,
+    BROKERS,
+    STAND_IN,
+    RunningLab,
+    Shape,
+    quadlog,
+    running_lab,
+    start_lab,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,10 +110,10 @@ def test_a_directory_is_continued_with_the_same_ids_and_ports(stopped: Path) -> 
 
 
 @pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
-    """Two brokers, and nothing else."""
-    with running_lab(tmp_path_factory.mktemp("brokers") / "d", dcs=2, masters=0, workers=0) as running:
-        assert [node.split("-")[0] for node in running.states()] == ["broker", "broker"]
+def brokers() -> Iterator[RunningLab]:
+    """Those of the run: a lab of brokers, and nothing else."""
+    with BROKERS.taken() as running:
+        assert [*running.states()] == [f"broker-dc{number}" for number in range(1, BROKERS.DCS + 1)]
         yield running
 
 
@@ -114,7 +123,7 @@ def test_a_lab_uses_the_brokers_of_another_one_and_leaves_them(brokers: RunningL
     with running_lab(tmp_path / "d", **shape) as lab:
         assert list(lab.states()) == ["links", "dc1-m1", "dc2-m1", "dc1-w1", "dc2-w1"]
         assert (lab.data["repository"], lab.dcs[0]["broker_pid"]) == ("r1", None)
-        assert [dc["kafka"] for dc in lab.dcs] == [dc["kafka"] for dc in brokers.dcs]
+        assert [dc["kafka"] for dc in lab.dcs] == [dc["kafka"] for dc in brokers.dcs[:2]]
         settings = tomllib.loads((lab.directory / "nodes/dc1-m1/master.toml").read_text())
         assert settings["repository"] == "r1"
         other = settings["peer"]["1"]["kafka"]
@@ -128,12 +137,12 @@ def test_a_lab_uses_the_brokers_of_another_one_and_leaves_them(brokers: RunningL
     said = fails(start_lab(tmp_path / "d", repository="r3"))
     assert "has the repository r1 on" in said
     with running_lab(tmp_path / "d") as again:
-        assert [dc["kafka"] for dc in again.dcs] == [dc["kafka"] for dc in brokers.dcs]
+        assert [dc["kafka"] for dc in again.dcs] == [dc["kafka"] for dc in brokers.dcs[:2]]
         assert "dc1 - dc2: open" in again.links("link", "dc1", "dc2"), "a new run is healed"
 
 
 def test_brokers_that_cannot_be_used(brokers: RunningLab, tmp_path: Path) -> None:
-    said = fails(start_lab(tmp_path / "a", dcs=3, brokers=brokers.ready))
+    said = fails(start_lab(tmp_path / "a", dcs=BROKERS.DCS + 1, brokers=brokers.ready))
     assert "start its brokers with as many --dcs" in said
     said = fails(start_lab(tmp_path / "b", brokers=tmp_path / "none.json"))
     assert "is not the READY file of a running lab" in said
@@ -142,9 +151,11 @@ def test_brokers_that_cannot_be_used(brokers: RunningLab, tmp_path: Path) -> Non
     assert list(tmp_path.glob("*/nodes")) == []
 
 
-def test_without_a_directory_nothing_stays(tmp_path: Path) -> None:
+def test_without_a_directory_nothing_stays(brokers: RunningLab, tmp_path: Path) -> None:
+    """With brokers of its own, too: test_testing.py."""
     ready = tmp_path / "ready.json"
     command = [sys.executable, "-m", "quadlog", "lab", "up", "--dcs", "1", "--ready", str(ready)]
+    command += ["--brokers", str(brokers.ready), "--repository", "temporary"]
     place = tmp_path / "tmp"
     place.mkdir()
     with subprocess.Popen(
@@ -255,12 +266,20 @@ def test_no_java(tmp_path: Path) -> None:
     assert "install Java 17 or newer" in said
 
 
-def test_a_process_that_dies_during_start(stopped: Path) -> None:
-    lab = start_lab(stopped, node_command=STAND_IN, environment={"STAND_IN_DIES": "dc1-w1"})
+def test_a_process_that_dies_during_start(brokers: RunningLab, tmp_path: Path) -> None:
+    lab = start_lab(
+        tmp_path / "d",
+        dcs=1,
+        workers=1,
+        node_command=STAND_IN,
+        brokers=brokers.ready,
+        repository="dying",
+        environment={"STAND_IN_DIES": "dc1-w1"},
+    )
     said = fails(lab)
     assert "dc1-w1 died during start: exited(1)" in said
     assert "the stand-in was told to die" in said
-    assert str(stopped / "logs" / "dc1-w1.log") in said
+    assert str(tmp_path / "d" / "logs" / "dc1-w1.log") in said
     assert lab.pids() == []
 
 

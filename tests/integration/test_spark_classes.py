@@ -111,8 +111,12 @@ def test_what_java_does_not_know_is_left_alone(tmp_path: Path) -> None:
     assert not [line for line in lines if "shared objects file (top)" in line]
 
 
+@pytest.mark.soak
 def test_half_of_an_archive_is_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Java would die of it, and here it cannot be made again."""
+    """Java would die of it, and here it cannot be made again.
+
+    A start of Spark without an archive, which takes twice as long; that damage is seen: `test_damage_is_seen`.
+    """
     java = find_java()
     jars = resolve(cache_directory(), print)
     [whole] = [

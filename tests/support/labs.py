@@ -287,14 +287,20 @@ class Brokers:
     @contextmanager
     def lab(self, directory: Path, **shape: Unpack[Shape]) -> Generator[RunningLab]:
         """As `running_lab`, on these brokers."""
-        brokers = self._free.pop() if self._free else self._start()
-        self._count += 1
-        shape["brokers"] = brokers.ready
-        shape.setdefault("repository", f"r{self._count}")
-        try:
+        with self.taken() as brokers:
+            self._count += 1
+            shape["brokers"] = brokers.ready
+            shape.setdefault("repository", f"r{self._count}")
             with running_lab(directory, **shape) as lab:
                 lab.brokers = brokers
                 yield lab
+
+    @contextmanager
+    def taken(self) -> Generator[RunningLab]:
+        """Themselves, for a test that starts labs in its own way."""
+        brokers = self._free.pop() if self._free else self._start()
+        try:
+            yield brokers
         finally:
             self._mend(brokers)
             self._free.append(brokers)

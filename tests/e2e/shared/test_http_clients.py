@@ -51,7 +51,14 @@ def numbers(count: int) -> set[str]:
     return {str(number) for number in range(count)}
 
 
-@pytest.mark.parametrize(("updates", "puts", "expects"), [(100, 10, False), (6, 3, True)])
+@pytest.mark.parametrize(
+    ("updates", "puts", "expects"),
+    [
+        (24, 6, False),
+        (6, 3, True),
+        pytest.param(100, 10, False, marks=pytest.mark.soak),  # for what goes wrong by chance
+    ],
+)
 def test_what_a_java_program_writes_is_stored(
     cluster: Cluster, updates: int, puts: int, *, expects: bool
 ) -> None:

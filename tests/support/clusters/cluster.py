@@ -91,15 +91,16 @@ class Cluster:
 
         A worker that begins anew, by a copy or since its data centre was rebuilt, does not listen for a moment.
         """
-        deadline = time.monotonic() + seconds
+        began = time.monotonic()
         while True:
             agreed = {self.status(number)["agreed_index"] for number in range(len(self.masters))}
             applied = {self._applied(url) for url in self.workers.values()}
             [first, *others] = applied
             if len(agreed) == 1 and not others and first[0] in agreed:
                 return int(agreed.pop())
-            assert time.monotonic() < deadline, f"masters at {agreed}, workers at {applied}"
-            time.sleep(0.05)
+            waited = time.monotonic() - began
+            assert waited < seconds, f"masters at {agreed}, workers at {applied}"
+            pause(waited, least=0.05)
 
     def chains(self) -> set[str]:
         """Of the masters' logs, where all end at one index: an entry may come while one after the other is asked."""
@@ -125,11 +126,17 @@ class Cluster:
 
 def until(condition: Callable[[], T], seconds: float = PATIENCE_S) -> T:
     """Wait until it is so; return what it is then."""
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
     while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.02)
+        waited = time.monotonic() - began
+        assert waited < seconds, f"not within {seconds} s"
+        pause(waited)
     return found
+
+
+def pause(waited: float, *, least: float = 0.02) -> None:
+    """Before the next look: whoever is asked all the time has less CPU for what is waited for."""
+    time.sleep(min(0.15, max(least, waited / 20)))
 
 
 def recount(worker: str) -> tuple[str, list[str]]:

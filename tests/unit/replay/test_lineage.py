@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from contextlib import suppress
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from tests.support.masters.random_effects import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from consumers.effects import EffectsConsumer
     from quadlog.ports import Record
 
 TOPICS = 40
@@ -88,6 +90,13 @@ def effects_in(records: Sequence[Record], spans: Sequence[Span]) -> list[Effect]
     return [effect for effect in said if isinstance(effect, Effect)]
 
 
+@cache
+def counted_topic(seed: int) -> tuple[RandomTopic, EffectsConsumer, dict[int, Effect]]:
+    """With what counts of it record by record: the same for all sizes, and most of their time."""
+    topic = random_topic(random.Random(seed), steps=25)
+    return topic, *counting_effects(topic.records, Applied())
+
+
 @pytest.mark.parametrize("size", [1, 2, 5, 16, 0])
 @pytest.mark.parametrize("topics", [8, pytest.param(TOPICS, marks=pytest.mark.soak)])
 def test_the_effects_that_count_are_those_of_the_consumer(
@@ -97,8 +106,7 @@ def test_the_effects_that_count_are_those_of_the_consumer(
     with_small_chunks(monkeypatch)
     counted, restarts = Counter[str](), 0
     for seed in range(topics):
-        topic = random_topic(random.Random(seed), steps=25)
-        consumer, effects = counting_effects(topic.records, Applied())
+        topic, consumer, effects = counted_topic(seed)
         lineage = followed(topic.records, Applied(), size)
         assert lineage.index == consumer.index, seed
         spans = lineage.spans(0, lineage.index)
