@@ -65,6 +65,11 @@ class Path:
         """Return whether it has an entry with this index."""
         return bool(self.stretches) and self.stretches[0].first <= index <= self.last.index
 
+    @property
+    def end_of_stretches(self) -> int:
+        """Index of the last entry in the topic that continues this path, or is its last one."""
+        return max(self.last.index, self.stretches[-1].last) if self.stretches else self.last.index
+
     def stretch_of(self, index: int) -> EntryStretch:
         """Return the stretch that has an index of this path."""
         return self.stretches[bisect_left(self.stretches, index, key=lambda stretch: stretch.last)]

@@ -207,11 +207,15 @@ class DataCentreTopics:
         last = min(lineage.index, path.last.index)
         if last > after and lineage.effect_at(last).entry_chain == self.chain_of(path, last):
             return lineage.spans(after, last), last
+        end = (
+            path.end_of_stretches
+        )  # an approval may follow, which is not part of the path, and has an effect
         for rewound in reversed(lineage.rewound):
-            if rewound.last <= after or rewound.last > path.last.index:
+            if not after < rewound.last <= min(path.last.index + 1, end):
                 continue
             if lineage.last_of(rewound).entry_chain == self.chain_of(path, rewound.last):
-                return lineage.spans(after, rewound.last, rewound=rewound), rewound.last
+                last = min(rewound.last, path.last.index)
+                return lineage.spans(after, last, rewound=rewound), last
         return [], after
 
     # --- posts and heartbeats ---------------------------------------------------------------------------

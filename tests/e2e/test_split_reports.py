@@ -87,7 +87,10 @@ def by_hand(cluster: Cluster, directory: Path) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.long("a split of three data centres, and two jobs of Spark")
+@pytest.mark.soak
+@pytest.mark.long(
+    "a split of three data centres, and two jobs of Spark; without masters in test_unattended_reports.py"
+)
 def test_the_report_appears_and_is_that_of_the_command(lab: RunningLab, tmp_path: Path) -> None:
     with in_turn(lab) as cluster:
         split_and_heal(cluster)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from quadlog.core.approval import REASON as DROPPED
+from quadlog.core.approval import Approval
 from quadlog.core.model import TransactionKind
 from quadlog.errors import SetupError, StateError, Unavailable, UserError
 from quadlog.replay.replay import GONE, THERE
@@ -70,7 +72,7 @@ def made(
     is_over: bool = False,
     **more: Any,  # noqa: ANN401
 ) -> dict[str, Any]:
-    """Make a report; without options, the plain reader must have the same plan."""
+    """Make a report; without options but dropped updates, the plain reader must have the same plan."""
     (directory / WORK).mkdir(parents=True)
     wanted = options(topics, directory, is_over=is_over, **more)
     lines = list[str]()
@@ -87,10 +89,14 @@ def made(
     assert not [*errors_in(report, SPLIT_REPORT, SPLIT_REPORT)]
     assert report["plan"] in html_of(report)
     assert report["plan"] in turtle_of(report)
-    if not more:
+    if not {*more} - {"drop"}:
         read = read_topics(topics.repository, topics.kafkas)
-        plan = plain_splits.report if is_over else plain_splits.preview
-        found = plan(topics.repository, read)
+        drop = frozenset(map(bytes.fromhex, more.get("drop", ())))
+        found = (
+            plain_splits.report(topics.repository, read)
+            if is_over
+            else plain_splits.preview(topics.repository, read, drop=drop)
+        )
         assert lines == found.lines()
         assert found.hash == report["plan"]
         assert [one.name for one in found.branches] == [one["name"] for one in report["branches"]]
@@ -235,6 +241,39 @@ def test_a_report_of_what_was_foreseen_has_the_hash_of_the_preview(
     assert (now["branches"], now["reasons"], len(now["sides"])) == ([], [], 1)
     with pytest.raises(UserError, match="there is no branch 9-x; there are 3-"):
         made(spark, topics, tmp_path / "b", is_over=True, branch="9-x")
+
+
+def test_an_approval_is_not_in_the_plan_but_what_it_drops_is(
+    spark: SparkSession, topics: SplitTopics, tmp_path: Path
+) -> None:
+    """It is the last entry of each side, and evaluated there."""
+    base = beginning()
+    ours, theirs = base.fork(MAJORITY), base.fork(MINORITY)
+    ours.agree('INSERT DATA { <urn:w> <urn:p> "1" }', inserted=[quad("urn:w")])
+    before = theirs.agree('INSERT DATA { <urn:a> <urn:p> "1" }', inserted=[quad("urn:a")])
+    gone = theirs.agree('DELETE DATA { <urn:x> <urn:p> "1" }', deleted=[quad("urn:x")])
+    copied = theirs.agree(COPY)  # of what that has deleted
+    topics.apart(ours, theirs)
+    preview = made(spark, topics, tmp_path / "p", drop=frozenset({gone.id.hex()}))
+    classes = {"commutes": 1, "differs": 1, "dropped": 1}
+    assert preview["branches"][0]["classes"] == classes
+    for number, ids in enumerate((["00" * 16], [gone.id.hex(), "00" * 16])):
+        with pytest.raises(UserError, match="are of a branch that gives way"):
+            made(spark, topics, tmp_path / f"x{number}", drop=frozenset(ids))
+    for side, dcs in ((ours, ("dc1", "dc2")), (theirs, ("dc3",))):
+        approval = Approval(bytes.fromhex(preview["plan"]), side.last, frozenset({gone.id}))
+        side.agree(f"approved by {dcs}", kind=TransactionKind.CONFIG, options=approval.options)
+        for dc in dcs:
+            topics.write(dc, side.entries[-1:], side.effects[-1:])
+    then = ours.fork(AGAIN)
+    then.agree_again(before, inserted=[quad("urn:a")])
+    then.agree(gone.body.decode(), reason=DROPPED)
+    then.agree_again(copied, inserted=[quad("urn:n", 1, "urn:q")])
+    topics.together(FORK, ours, then)
+    report = made(spark, topics, tmp_path / "r", is_over=True)
+    [branch] = report["branches"]
+    assert (branch["classes"], branch["ended"]) == (classes, [])
+    assert (report["plan"], branch["name"]) == (preview["plan"], preview["branches"][0]["name"])
 
 
 def test_what_happened_otherwise_has_another_hash(

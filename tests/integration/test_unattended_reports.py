@@ -52,6 +52,7 @@ def made(spark: SparkSession, topics: SplitTopics, files: ReportFiles, **more: A
     return MissingReports(ReportRequest(**given | more), spark).make()
 
 
+@pytest.mark.long("two processes with Spark, one after the other")
 def test_a_report_is_made_when_all_of_it_is_there_and_once(
     spark: SparkSession, topics: SplitTopics, tmp_path: Path
 ) -> None:
