@@ -54,7 +54,7 @@ def test_what_is_no_setting(one: Door) -> None:
     for method in ("GET", "PUT"):
         answer = one.ask(method, "/cluster/settings/idle-round", content=b"1" * (method == "PUT"))
         assert (answer.status_code, answer.json()["error"]) == (404, "NoSuchSetting")
-        assert "there are split-recovery, max-peer-lag" in answer.json()["message"]
+        assert "there are split-recovery, split-approval" in answer.json()["message"]
     assert one.ask("PUT", "/cluster/settings/max-peer-lag?now=1", content=b"5").status_code == 400
     assert not one.broker.payloads
 
