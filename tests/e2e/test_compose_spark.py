@@ -1,11 +1,11 @@
-"""The profile `spark` of compose.yaml: a million effects are compacted by executors in containers of their own."""
+"""The profile `spark` of compose.yaml: executors in containers of their own compact a million effects, and foresee."""
 
 from __future__ import annotations
 
 import json
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -15,6 +15,7 @@ from quadlog.replay.bundle import BundleManifest, LastWord
 from tests.bench.catching_up import made
 from tests.support.clusters.compose import build, composed, needs_docker
 from tests.support.masters.random_effects import RandomTopic, with_small_chunks
+from tests.support.split_logs import DCS, MAJORITY, MINORITY, SideLog, SplitTopics, quad
 from tests.support.workers.replayed import agreed_for, produced, said
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ pytestmark = [
 IMAGE = "quadlog:test-spark"
 EFFECTS, SUBJECTS = 1_000_000, 100_000
 COMPACT_S = 600.0
+SPLIT = 2_000
+"""Updates of each side of a split."""
 CLUSTER = "spark://spark-master:7077"
 PUBLISHED = """
 services:
@@ -146,3 +149,38 @@ def test_its_containers_have_no_rights_and_only_the_page_is_published(compose: C
         )
         published = [one for some in limits["PortBindings"].values() for one in some]
         assert [one["HostIp"] for one in published] == (["127.0.0.1"] if "master" in found["Name"] else [])
+
+
+def previewed(compose: Compose, target: str, repository: str, directory: Path, spark: str) -> dict[str, Any]:
+    """The preview that a Spark makes, without its time."""
+    kafkas = [word for dc in DCS for word in ("--kafka", f"{dc}=kafka.dc1:9092")]
+    words = ["split", "preview", target, *kafkas, "--repository", repository, "--spark", spark]
+    compose.run("--profile", "spark", "run", "--rm", "--no-TTY", "job", *words, timeout=COMPACT_S)
+    for name in ("report.json", "report.html", "report.ttl"):
+        compose.run(
+            "cp", f"spark-master:/var/lib/quadlog/{target}/{name}", str(directory / f"{target}.{name}")
+        )
+    report: dict[str, Any] = json.loads((directory / f"{target}.report.json").read_text())
+    del report["made_at"]
+    return report
+
+
+def test_a_split_has_the_same_preview_on_one_machine_and_on_the_cluster(
+    compose: Compose, kafka: str, tmp_path: Path
+) -> None:
+    topics, base = SplitTopics(kafka), SideLog()
+    base.agree("what was there", inserted=[quad(f"urn:d{number}") for number in range(SPLIT)])
+    ours, theirs = base.fork(MAJORITY), base.fork(MINORITY)
+    for number in range(SPLIT):
+        name = f"urn:d{number}"
+        ours.agree(f'DELETE DATA {{ <{name}> <urn:p> "1" }}', deleted=[quad(name)])
+        theirs.agree(f'INSERT DATA {{ <{name}> <urn:p> "1" , "2" }}', inserted=[quad(name, 2)])
+    topics.apart(ours, theirs)
+    topics.close()
+    before = len(finished(compose))
+    alone = previewed(compose, "one", topics.repository, tmp_path, "local[2]")
+    together = previewed(compose, "several", topics.repository, tmp_path, CLUSTER)
+    assert finished(compose)[before:] == [2], "a core of each worker"
+    assert together == alone
+    [branch] = alone["branches"]
+    assert (branch["classes"], branch["disputed"]) == ({"opposite": SPLIT}, SPLIT)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
+from quadlog.core.model import View
 from tests.support.split_logs import MAJORITY, MINORITY, SideLog, SplitTopics, quad
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ pytestmark = pytest.mark.soak
 UPDATES: Final = int(os.environ.get("TEST_SPLIT_UPDATES", "100000"))
 SECONDS: Final = 180
 MEMORY_MB: Final = 1500
+TWICE: Final = 400
+"""Updates that the weakest of three sides has with the side before it."""
 DISPUTED, EMPTY, DIFFERS, DUPLICATE, REJECTED = 1_000, 500, 300, 200, 100
 
 
@@ -38,10 +41,10 @@ def insert(subject: str) -> str:
     return f'INSERT DATA {{ <{subject}> <urn:p> "1" }}'
 
 
-def write(topics: SplitTopics, updates: int, *, lags: bool = False) -> None:
+def write(topics: SplitTopics, updates: int, *, lags: bool = False) -> tuple[SideLog, SideLog]:
     """Two sides with so many updates each, of which the numbers above are planted in the weaker one.
 
-    `lags`: dc2 has only half of what dc1 has, and nothing of its own.
+    Returns what both have, and the weaker one.  `lags`: dc2 has only half of what dc1 has, and nothing of its own.
     """
     base = SideLog()
     base.agree(
@@ -82,6 +85,25 @@ def write(topics: SplitTopics, updates: int, *, lags: bool = False) -> None:
         ("dc3", MINORITY, theirs.last, 1),
     ):
         topics.post(dc, view, last, epoch=epoch)
+    return base, theirs
+
+
+def write_another(
+    topics: SplitTopics, dc: str, base: SideLog, other: SideLog, updates: int
+) -> dict[str, int]:
+    """A third side, the weakest one; return how many of its updates are in each class."""
+    view = View(epoch=2, members=(f"{dc}-m1",), parent=base.view.id)
+    side = base.fork(view)
+    known = [entry.body.decode() for entry in other.entries[-TWICE:]]
+    for text in known:
+        side.agree(text, inserted=[text.removeprefix("INSERT DATA { ").removesuffix(" }") + " ."])
+    for number in range(DISPUTED):  # the side before has brought it back
+        side.agree(f'DELETE DATA {{ <urn:d{number}> <urn:p> "1" }}  ', deleted=[quad(f"urn:d{number}")])
+    for number in range(updates - TWICE - DISPUTED):
+        side.agree(insert(f"urn:c{number}"), inserted=[quad(f"urn:c{number}")])
+    topics.write(dc, side.entries, side.effects)
+    topics.post(dc, view, side.last, epoch=0)
+    return {"commutes": updates - TWICE, "duplicate": TWICE}
 
 
 def made(topics: SplitTopics, directory: Path) -> Made:
@@ -179,6 +201,22 @@ def test_twice_the_updates_take_about_twice_the_time(kafka: str, tmp_path: Path)
         topics.close()
     print(f"{UPDATES // 2} and {UPDATES} updates: {seconds[0]:.0f} and {seconds[1]:.0f} s")
     assert seconds[1] < 2.3 * seconds[0]
+
+
+@pytest.mark.long("ten thousand updates on each side")
+def test_three_sides_and_one_that_lags(kafka: str, tmp_path: Path) -> None:
+    updates = UPDATES // 10
+    topics = SplitTopics(kafka, ("dc1", "dc2", "dc3", "dc4"))
+    base, theirs = write(topics, updates, lags=True)
+    expected = write_another(topics, "dc4", base, theirs, updates)
+    found = made(topics, tmp_path / "p")
+    topics.close()
+    print(f"three sides of {updates} updates: {found.seconds:.0f} s, {found.memory_mb:.0f} MB")
+    assert [one["dc"] for one in found.report["behind"]] == ["dc2"]
+    assert [side["dcs"] for side in found.report["sides"]] == [["dc1"], ["dc3"], ["dc4"]]
+    assert [branch["classes"] for branch in found.report["branches"]] == [planted(updates), expected]
+    assert found.seconds < SECONDS
+    assert found.memory_mb < MEMORY_MB
 
 
 @pytest.mark.long("ten thousand updates on each side")

@@ -158,13 +158,14 @@ class SideLog:
 
 
 class SplitTopics:
-    """The topics of three data centres, in one Kafka."""
+    """The topics of three data centres, in one Kafka, or of others."""
 
-    def __init__(self, kafka: str) -> None:
+    def __init__(self, kafka: str, dcs: Sequence[str] = DCS) -> None:
         """Empty."""
+        self._dcs = dcs
         self.kafka, self.repository = kafka, f"r{uuid.uuid4().hex[:8]}"
         self._outlet = KafkaOutlet(kafka, client="writer", failed=never)
-        for dc in DCS:
+        for dc in dcs:
             topics = Topics(self.repository, dc)
             names = [topics.agreed, topics.effects, topics.rounds, topics.status]
             Admin(kafka).ensure(names, replication=1, config={})
@@ -175,7 +176,7 @@ class SplitTopics:
 
     @property
     def kafkas(self) -> dict[str, str]:
-        return dict.fromkeys(DCS, self.kafka)
+        return dict.fromkeys(self._dcs, self.kafka)
 
     def _effects(self, dc: str) -> EffectsProducer:
         return EffectsProducer(self._outlet, Topics(self.repository, dc).effects, f"{dc}-w1", dc)
