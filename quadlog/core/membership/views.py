@@ -323,7 +323,7 @@ class Views:
             and self.node in self._electorate.centres(joining)
             and standing.fork is not None
             and standing.fork < last
-            and standing.approved != last
+            and not (standing.approved == last and (standing.joining is not None or self.is_paused(last)))
         )
 
     def is_paused(self, last: int) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from quadlog.core.agreement.inheritance import rebased_queue
 from quadlog.core.approval import (
     AFTER,
     DROP,
@@ -23,6 +25,7 @@ from quadlog.core.model import (
     START,
     HardState,
     LogPosition,
+    Pair,
     Post,
     Rank,
     Transaction,
@@ -31,7 +34,11 @@ from quadlog.core.model import (
     first_view,
 )
 from quadlog.core.queues.progress import Progress
+from quadlog.core.queues.queue import IncomingQueue
 from quadlog.core.synchronous import decision_on
+
+if TYPE_CHECKING:
+    from quadlog.core.messages import Branch
 
 MASTERS = {"m1": "dc1", "m2": "dc2", "m3": "dc3"}
 BEFORE = LogPosition(7, bytes(range(32)))
@@ -155,3 +162,37 @@ def test_nothing_is_added_behind_an_approval_for_some_time() -> None:
     assert views.is_paused(8)
     views.wake(3_000.0)
     assert not views.is_paused(8), "max-peer-lag has passed, and no other side was there"
+
+
+@pytest.mark.parametrize(("late", "held"), [(1_999.0, False), (2_000.0, True)])
+def test_an_approval_lapses_even_if_nothing_follows_it(late: float, *, held: bool) -> None:
+    """The other side may have moved on meanwhile."""
+    views = alone(fork=5, approval=SplitApproval.MANUAL)
+    views.wake(0.0)
+    assert approve(views, APPROVAL, BEFORE)
+    assert views.is_paused(8)
+    assert is_held(views, last=8, now=late) == held
+    if not held:
+        assert not is_held(views, last=8, now=5_000.0), "who gives way already goes on"
+
+
+class _Nothing:
+    """A log without entries, beside one without."""
+
+    fork = own = last = START
+
+    def given_way(self, index: int) -> list[tuple[Pair, Transaction]]:
+        del index
+        return []
+
+    def ids(self, index: int) -> set[bytes]:
+        del index
+        return set()
+
+
+def test_a_dropped_update_that_waits_is_kept_by_a_side_that_gives_way_again() -> None:
+    gone = dropped(Transaction(id=bytes(16), digest=bytes(range(32))))
+    queue = IncomingQueue([Pair(1, *gone.key)], [])
+    kept = rebased_queue(queue, cast("Branch", _Nothing()), START, frozenset(), lambda: 9)
+    assert kept is not None
+    assert kept.pairs == [Pair(9, *gone.key)]
