@@ -20,7 +20,8 @@ from quadlog.core.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+
 
 POST_LIMIT: Final = 5_000
 """Pairs of the queue in one post; the rest follows in the next posts.  As many again may lead up to
@@ -65,6 +66,18 @@ class Tick:
     """Only time has passed: sent when `Agreement.wake_at` is reached."""
 
 
+class LoggedDigests(Protocol):
+    """Digests of synchronised transactions, by id."""
+
+    def __contains__(self, transaction_id: object, /) -> bool:
+        """Return whether a transaction of this id is synchronised."""
+        ...
+
+    def get(self, transaction_id: bytes, /) -> bytes | None:
+        """Return the digest of the synchronised transaction of this id; None if there is none."""
+        ...
+
+
 class Branch(Protocol):
     """Log of a stronger side, to which a joiner gives way.  It was read next to the own log and is durable here.
 
@@ -87,8 +100,8 @@ class Branch(Protocol):
         """The last entry that was read."""
         ...
 
-    def ids(self, index: int) -> Container[bytes]:
-        """Return the ids of all transactions that are synchronised there, up to an index."""
+    def digests(self, index: int) -> LoggedDigests:
+        """Return the digests of all transactions that are synchronised there, up to an index."""
         ...
 
     def chain_at(self, index: int) -> bytes | None:

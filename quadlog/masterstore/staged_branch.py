@@ -12,10 +12,11 @@ from quadlog import codec
 from quadlog.core.approval import implied_by
 from quadlog.core.model import START, LogPosition, Pair, Transaction
 from quadlog.errors import StateError
-from quadlog.masterstore.rows import logged_at, logged_from, logged_id
+from quadlog.masterstore.logged_digests import BranchDigests
+from quadlog.masterstore.rows import logged_at, logged_from
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from quadlog.masterstore.staged_log import StagedLog
 
@@ -53,7 +54,7 @@ class StagedBranch:
     """A `Branch`, as far as it was read when it was requested.
 
     It is invalid once another branch was begun, or none is read: its `own` is then a point that is in no log.
-    After an adoption `ids` returns the same as before, from the local log.
+    After an adoption `digests` returns the same as before, from the local log.
     """
 
     def __init__(
@@ -78,9 +79,9 @@ class StagedBranch:
         """The end of the local log when the reading began; a point that is in no log once the branch is invalid."""
         return self._own if self.is_live else _NOWHERE
 
-    def ids(self, index: int) -> Container[bytes]:
-        """Return the ids of all transactions that are synchronised in the branch, up to an index."""
-        return _Ids(self, self._beside, index)
+    def digests(self, index: int) -> BranchDigests:
+        """Return the digests of all transactions that are synchronised in the branch, up to an index."""
+        return BranchDigests(self, self._beside, index)
 
     def chain_at(self, index: int) -> bytes | None:
         """Return the chain hash of the entry at an index; None if the entry has not been read."""
@@ -126,29 +127,6 @@ class StagedBranch:
             )
             raise StateError(message)
         return codec.unpack_payload(value).transaction
-
-
-class _Ids:
-    """The ids of a branch, up to an index."""
-
-    def __init__(self, branch: StagedBranch, beside: StagedLog, index: int) -> None:
-        self._branch, self._beside, self._index = branch, beside, index
-
-    def __contains__(self, transaction_id: object) -> bool:
-        if not isinstance(transaction_id, bytes):
-            return False
-        if not self._branch.is_live:
-            own = self._beside.logged(transaction_id)
-            return own is not None and own[0] <= self._index
-        theirs = self._branch.reading.ids.get(transaction_id)
-        if theirs is not None and theirs <= self._index:
-            return True
-        own = logged_id(self._beside.families["ids"], transaction_id)
-        return own is not None and own[0] <= self._up_to_fork
-
-    @property
-    def _up_to_fork(self) -> int:
-        return min(self._index, self._branch.fork.index)
 
 
 def up_to(entries: Iterator[tuple[LogPosition, Pair]], index: int) -> Iterator[tuple[LogPosition, Pair]]:

@@ -40,6 +40,7 @@ from quadlog.failpoints import Failpoint, visit
 from quadlog.masterstore import staged_log
 from quadlog.masterstore.bootstrap_log import BootstrapLog
 from quadlog.masterstore.hard_state import pack_standing, unpack_standing
+from quadlog.masterstore.logged_digests import LocalDigests
 from quadlog.masterstore.rows import ID, INDEX, LOGGED, PAIR, Row, logged_from, newest
 
 if TYPE_CHECKING:
@@ -138,6 +139,8 @@ class MasterStore:
         self._limbo = self._number(b"limbo")
         self.beside: Final = staged_log.StagedLog(self._families, self._handles, self._write)
         """The branch: entries of a stronger side's log."""
+        self.digests: Final = LocalDigests(self.beside)
+        """Digests of the log's entries, by id."""
         self.bootstrap_log: Final = BootstrapLog(self._families, self._handles, self._write)
         """The log, as fetched by a master that starts without one."""
 
@@ -289,14 +292,14 @@ class MasterStore:
         self.beside.move_all()
         tail = list(self._tail())
         queue = cast("Iterator[bytes]", self._families["queue"].keys())
-        logged = {pair.id for _, pair in tail}
-        acquired = [p.transaction for p in self.payloads() if p.transaction.id not in logged]
+        logged = {pair.id: pair.digest for _, pair in tail}
+        acquired = [p.transaction for p in self.payloads()]
         return RecoveredState(
             counter=self._number(b"counter"),
             sequence=self._number(b"sequence"),
             last=tail[-1][0] if tail else START,
             queue=tuple(Pair(*PAIR.unpack(key)) for key in queue),
-            acquired=[t for t in acquired if t.id not in self],
+            acquired=[t for t in acquired if (logged.get(t.id) or self.digests.get(t.id)) != t.digest],
             standing=self._standing(),
             blank=self._families["meta"].get(b"blank") is not None,
             tail=tail,

@@ -43,7 +43,7 @@ class Member:
             incarnation=self._store.incarnation,
             masters={name: name for name in MASTERS},
             durable=self._store.durable(),
-            logged=self._store,
+            logged=self._store.digests,
             settings=ClusterSettings(max_peer_lag=inf),
             pace=PostingPace(window=0.0),  # nothing is waited for: what is measured is work
             limits=AgreementLimits(),

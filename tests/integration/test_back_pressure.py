@@ -75,7 +75,7 @@ def make_node(
         incarnation=store.incarnation,
         masters={"m1": "dc1", "m2": "dc2"},
         durable=store.durable(),
-        logged=store,
+        logged=store.digests,
         settings=ClusterSettings(max_peer_lag=inf),
         pace=PostingPace(window=0),
         limits=AgreementLimits(),

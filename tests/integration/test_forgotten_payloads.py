@@ -38,7 +38,7 @@ def make(name: str) -> Agreement:
         incarnation=bytes(16),
         masters={one: one for one in NAMES},
         durable=RecoveredState(),
-        logged=(),
+        logged={},
         settings=ClusterSettings(max_peer_lag=inf),
         pace=PostingPace(window=0),
         limits=AgreementLimits(),

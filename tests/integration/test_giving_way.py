@@ -27,7 +27,7 @@ def adopt(logs: Logs, store: MasterStore, last: int = 6, held: int = 0) -> Adopt
     branch = store.beside.branch()
     assert branch is not None
     adopted = Adopted(branch, logs.others[last - 1].point)
-    again = [entry for entry in logs.entries if entry.pair.id not in branch.ids(last)]
+    again = [entry for entry in logs.entries if entry.pair.id not in branch.digests(last)]
     logs.save(
         store,
         adopted=adopted,
@@ -66,7 +66,7 @@ def test_who_gives_way_has_their_log_and_what_only_it_had_waits(
         adopted = adopt(logs, store, last)
         assert [p.transaction.id in store for p in logs.theirs] == [n < last for n in range(6)]
         check_adopted(logs, store, last)
-        ids = adopted.branch.ids(last)
+        ids = adopted.branch.digests(last)
         assert [p.transaction.id in ids for p in logs.theirs] == [n < last for n in range(6)]
     with opened(tmp_path) as store:
         check_adopted(logs, store, last)
@@ -212,7 +212,7 @@ def test_what_is_on_its_way_to_its_place_is_found(
     with opened(tmp_path) as store:
         adopted = adopt(logs, store)
         assert looked_up(logs, store) == [(*point, True) for point in known]
-        ids = adopted.branch.ids(5)
+        ids = adopted.branch.digests(5)
         assert [payload.transaction.id in ids for payload in logs.theirs] == [True] * 5 + [False]
         assert logs.own[3].transaction.id not in store, "of the branch that was cut"
         store.beside.drop()

@@ -39,7 +39,7 @@ def test_a_branch_is_the_own_log_up_to_the_fork_and_theirs_from_there_on(tmp_pat
                 assert list(branch.tail(index, length)) == told[max(0, index - length) : index][-length:]
             known = {payload.transaction.id for payload in logs.theirs[:index]}
             everything = (*logs.own, *logs.theirs)
-            ids = branch.ids(index)
+            ids = branch.digests(index)
             assert {p.transaction.id for p in everything if p.transaction.id in ids} == known
 
 
@@ -88,7 +88,7 @@ def test_a_branch_that_is_read_no_more_stands_beside_another_log(
             assert new is not None
             assert (new.fork, new.last, new.own) == (START, START, logs.entries[-1].point)
             assert new.chain_at(4) is None
-            assert payload_of(14).transaction.id not in new.ids(9)
+            assert payload_of(14).transaction.id not in new.digests(9)
         else:
             store.beside.drop()
             assert store.beside.branch() is None
@@ -122,7 +122,7 @@ def test_a_branch_of_a_hundred_thousand_entries(tmp_path: Path) -> None:
         assert branch is not None
         assert branch.last == last
         assert branch.chain_at(100_000) == last.chain
-        ids = branch.ids(50_000)
+        ids = branch.digests(50_000)
         assert payload_of(50_000).transaction.id in ids
         assert payload_of(50_001).transaction.id not in ids
         assert [point.index for point, _ in branch.tail(70_000, 3)] == [69_998, 69_999, 70_000]
@@ -162,7 +162,7 @@ def test_what_the_other_side_gave_up_is_not_in_the_branch(tmp_path: Path, logs: 
         assert (before.is_live, before.chain_at(5)) == (False, None)
         kept = store.beside.branch()
         assert kept is not None
-        assert (kept.marks(6), last.transaction.id in kept.ids(6)) == ([], False)
+        assert (kept.marks(6), last.transaction.id in kept.digests(6)) == ([], False)
     with opened(tmp_path) as store:
         branch = store.beside.branch()
         assert branch is not None
@@ -171,9 +171,40 @@ def test_what_the_other_side_gave_up_is_not_in_the_branch(tmp_path: Path, logs: 
             *(entry.chain for entry in logs.others[3:5]), None, None,
         ]  # fmt: skip
         gone = [payload.transaction.id for payload in logs.theirs[5:]]
-        assert not [one for one in gone if one in branch.ids(7)]
+        assert not [one for one in gone if one in branch.digests(7)]
         store.beside.add(logs.said[2:])
         again = store.beside.branch()
         assert again is not None
         assert again.last == logs.others[-1].point
-        assert [one for one in gone if one in again.ids(7)] == gone
+        assert [one for one in gone if one in again.digests(7)] == gone
+
+
+def test_a_payload_whose_id_is_agreed_with_another_one_is_still_acquired(tmp_path: Path, logs: Logs) -> None:
+    twin = payload_of(4, b"INSERT DATA { <urn:s> <urn:p> 'another' }")
+    logs.payloads[twin.transaction.key] = twin
+    with opened(tmp_path) as store:
+        logs.save(store, acquired=[*logs.own, twin], entries=logs.entries)
+    with opened(tmp_path) as store:
+        assert list(store.durable().acquired) == [twin.transaction]
+        assert store.digests.get(twin.transaction.id) == logs.own[3].transaction.digest
+        logs.save(store, unneeded=[twin.transaction.key])
+        assert list(store.durable().acquired) == []
+
+
+def test_the_digests_of_a_branch_are_those_of_its_entries(tmp_path: Path, logs: Logs) -> None:
+    twin = payload_of(4, b"INSERT DATA { <urn:s> <urn:p> 'another' }")
+    logs.theirs[3] = twin
+    logs.others = entries_of(logs.theirs)
+    logs.payloads[twin.transaction.key] = twin
+    with opened(tmp_path) as store:
+        logs.saved(store)
+        logs.begin(store)
+        branch = store.beside.branch()
+        assert branch is not None
+        for index in range(7):
+            digests = branch.digests(index)
+            found = [digests.get(payload.transaction.id) for payload in logs.theirs]
+            assert found == [
+                payload.transaction.digest if number <= index else None
+                for number, payload in enumerate(logs.theirs, start=1)
+            ]

@@ -9,6 +9,7 @@ import pytest
 
 from quadlog.masterstore.store import MasterStore
 from tests.support.agreement.sim import limits_of
+from tests.support.agreement.weather import TWINS
 from tests.support.workers.stored import weather
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "first", [0, *(pytest.param(first, marks=pytest.mark.soak) for first in range(10, 60, 10))]
+    "first", [0, TWINS, *(pytest.param(first, marks=pytest.mark.soak) for first in range(10, 60, 10))]
 )
 def test_a_store_remembers_what_the_agreement_asks_it_to(tmp_path: Path, first: int) -> None:
     covered = Counter[str]()

@@ -50,11 +50,11 @@ from quadlog.core.messages import (
 from quadlog.core.model import OF_A_BRANCH
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Mapping
 
     from quadlog.core.agreement.limbo import Limbo
     from quadlog.core.cluster_settings import ClusterSettings
-    from quadlog.core.messages import Input
+    from quadlog.core.messages import Input, LoggedDigests
     from quadlog.core.model import (
         Ask,
         Entry,
@@ -78,7 +78,7 @@ class Agreement:
         incarnation: bytes,
         masters: Mapping[str, str],
         durable: RecoveredState,
-        logged: Container[bytes],
+        logged: LoggedDigests,
         settings: ClusterSettings,
         pace: PostingPace,
         limits: AgreementLimits,
@@ -91,7 +91,7 @@ class Agreement:
             incarnation: this master's incarnation: 16 bytes, see `new_incarnation`.
             masters: data centre of each peer of the settings.
             durable: the state saved last.
-            logged: ids of all synchronised transactions up to `durable.last`; may lack
+            logged: digests of all synchronised transactions up to `durable.last`; may lack
                 what this object appends.
             settings: the settings that all masters share, as the file of this one has them.
             pace: intervals of posts.
@@ -294,6 +294,18 @@ class Agreement:
         """Return whether a transaction of this id is in the synchronised queue, saved or about to be saved."""
         return transaction_id in self._local_state.log
 
+    def needs_payload(self, key: tuple[bytes, bytes]) -> bool:
+        """Return whether a payload is not here and may be needed.
+
+        So may a twin: a payload whose id is synchronised with another one.  That entry may be cut while the twin waits
+        on the stronger side.
+        """
+        if self.queue.has_payload(key):
+            return False
+        log = self._local_state.log
+        digest = log.digest(key[0])
+        return digest is None or (digest != key[1] and self.settled < log.last.index)
+
     # --- inputs in, one Ready out -----------------------------------------------------------------
 
     def step(self, given: Input, now: Now) -> None:
@@ -303,8 +315,8 @@ class Agreement:
         self._local_state.begin_turn()
         match given:
             case Submitted(transaction=transaction):
+                self._acquire(transaction)
                 if not self.is_synchronised(transaction.id):
-                    self._acquire(transaction)
                     self._rounds.submit(transaction)
             case Acquired(transaction=transaction):
                 self._acquire(transaction)
@@ -352,6 +364,8 @@ class Agreement:
         changes, post = self._local_state.changes, self._post_due
         if not changes.entries and post is None and changes.adopted is None:
             return None
+        if self._local_state.has_twins:
+            self._local_state.release_twins(self.settled)
         self._local_state.take_changes()
         self._post_due = None
         save = Save(
@@ -381,9 +395,12 @@ class Agreement:
     # --- transactions and their payloads ----------------------------------------------------------
 
     def _acquire(self, transaction: Transaction) -> None:
-        if self.is_synchronised(transaction.id) or self.queue.has_payload(transaction.key):
+        if not self.needs_payload(transaction.key):
             return
-        self._rounds.acquire(transaction)
+        if self.is_synchronised(transaction.id):
+            self._local_state.acquire_twin(transaction)
+        else:
+            self._rounds.acquire(transaction)
         if self._view_change.may_wait_for(transaction.id):
             self._install()
 

@@ -56,6 +56,8 @@ class RebasedQueue(NamedTuple):
     """Transactions whose payloads are here."""
     regained: list[Transaction]
     """Those of them that were synchronised on its own side and wait again."""
+    twins: list[tuple[bytes, bytes]]
+    """Keys of those of them whose ids the stronger side's log has with other payloads."""
     released: list[tuple[bytes, bytes]]
     """Keys of payloads that no master will need again."""
     ended: dict[bytes, int]
@@ -76,10 +78,12 @@ def rebased_queue(
 
     An update that an approval drops is agreed as dropped, unless the stronger side has it, or has it waiting.  Its
     payload is kept until then: a master of the same side that does not have the approval may submit the update again.
+
+    A payload whose id the stronger side has with another one is kept, too: the two may part again.
     """
     given_way, logged = (
         [transaction for _, transaction in branch.given_way(last.index)],
-        branch.ids(last.index),
+        branch.digests(last.index),
     )
     before = queue.transactions()
     pairs = {pair for pair in inherited if pair.id not in logged}
@@ -98,7 +102,7 @@ def rebased_queue(
             known.add(transaction.id)
             again = dropped(transaction) if transaction.id in drop else transaction
             pairs.add(Pair(stamp(), *again.key))
-    acquired = [t for t in here.values() if t.id not in logged and implied_by(t.key) is None]
+    acquired = [t for t in here.values() if logged.get(t.id) != t.digest and implied_by(t.key) is None]
     kept = {transaction.key for transaction in acquired}
     return RebasedQueue(
         pairs=sorted(pairs),
@@ -111,6 +115,7 @@ def rebased_queue(
             and transaction.id not in logged
             and transaction.id not in known
         },
+        twins=[key for key in kept if key[0] in logged],
         released=[transaction.key for transaction in before if transaction.key not in kept],
     )
 

@@ -15,10 +15,10 @@ from quadlog.core.queues.queue import IncomingQueue
 from quadlog.core.queues.synchronised import SynchronisedQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Sequence
 
     from quadlog.core.agreement.inheritance import RebasedQueue
-    from quadlog.core.messages import Branch, RecoveredState
+    from quadlog.core.messages import Branch, LoggedDigests, RecoveredState
     from quadlog.core.model import LogPosition, View
 
 
@@ -37,12 +37,12 @@ class PendingWrites:
 class LocalState:
     """Queue and log of one master."""
 
-    def __init__(self, durable: RecoveredState, *, logged: Container[bytes], length: int) -> None:
+    def __init__(self, durable: RecoveredState, *, logged: LoggedDigests, length: int) -> None:
         """Continue from the saved state.
 
         Args:
             durable: the saved state.
-            logged: ids of all synchronised transactions; may lack what is appended here.
+            logged: digests of all synchronised transactions; may lack what is appended here.
             length: number of the newest entries that are kept in memory.
 
         """
@@ -53,6 +53,8 @@ class LocalState:
         self._logged: Final = logged
         self._length: Final = length
         self._is_adopted = False
+        self._twins = {key: durable.last.index for key in self.queue.early() if key[0] in self.log}
+        """Payloads whose ids are synchronised with other ones, by key, with an index at or after these entries."""
 
     def begin_turn(self) -> None:
         """Begin a turn: the changes taken last are saved, including an adopted log."""
@@ -70,25 +72,28 @@ class LocalState:
     def append(self, pair: Pair, transaction: Transaction, view: View, now: float) -> bool:
         """Append a waiting pair as the next entry, at steady milliseconds `now`; return whether the limbo changes."""
         self.changes.entries.append(self.log.append(pair, transaction, view))
-        self._spend(pair.id)
+        self._spend(pair)
         return self.limbo.append(self.log.last, pair, now)
 
-    def _spend(self, transaction_id: bytes) -> None:
-        """Spend all pairs of an id, and release all its payloads."""
-        pairs, payloads = self.queue.remove(transaction_id)
+    def _spend(self, agreed: Pair) -> None:
+        """Spend all pairs of an id, and release the payload that is agreed; others of this id become twins."""
+        pairs, twins = self.queue.spend(agreed)
         for pair in pairs:
             self._dequeue(pair)
-        self.changes.released += payloads
+        self.changes.released.append(agreed.key)
+        for key in twins:
+            self._twins[key] = self.log.last.index
 
     def adopt(self, branch: Branch, last: LogPosition, rebased_queue: RebasedQueue) -> None:
         """Replace the log by a branch up to `last`, and the queue by the rebased one."""
-        tail, logged = branch.tail(last.index, self._length), branch.ids(last.index)
+        tail, logged = branch.tail(last.index, self._length), branch.digests(last.index)
         self.log = SynchronisedQueue(last, tail, logged=logged, length=self._length)
         self.changes.adopted = Adopted(branch, last, rebased_queue.ended)
         self.limbo.cut(min(branch.fork.index, last.index), branch.marks(last.index))
         self.changes.acquired += rebased_queue.regained
         self.changes.released += rebased_queue.released
         self.replace_queue(rebased_queue.pairs, rebased_queue.acquired)
+        self._twins = dict.fromkeys(rebased_queue.twins, last.index)
 
     # --- the queue ----------------------------------------------------------------------------------
 
@@ -107,6 +112,23 @@ class LocalState:
         """Note that a payload that was not there is durable in this DC; return the pairs that may be posted now."""
         self.changes.acquired.append(transaction)
         return self.queue.acquire(transaction)
+
+    def acquire_twin(self, transaction: Transaction) -> None:
+        """Note that a payload is durable in this DC, and that its id is synchronised with another one."""
+        self.acquire(transaction)
+        self._twins[transaction.key] = self.log.last.index
+
+    @property
+    def has_twins(self) -> bool:
+        """True if there are payloads whose ids are synchronised with other ones."""
+        return bool(self._twins)
+
+    def release_twins(self, settled: int) -> None:
+        """Release the twins of entries up to an index, which are never cut."""
+        for key in [key for key, index in self._twins.items() if index <= settled]:
+            del self._twins[key]
+            self.queue.forget(key)
+            self.changes.released.append(key)
 
     def has_payload(self, pair: Pair) -> bool:
         """Return whether the payload of a pair is here, or its transaction is already agreed."""

@@ -97,7 +97,7 @@ class IncomingQueue:
     def transactions(self) -> list[Transaction]:
         """Return all acquired transactions, with or without a pair; none that need no payload."""
         keys = dict.fromkeys(pair.key for pair in self.acquired())
-        keys.update(dict.fromkeys((i, digest) for i, digests in self._early.items() for digest in digests))
+        keys.update(dict.fromkeys(self.early()))
         return [self._transaction(key) for key in keys if implied_by(key) is None]
 
     def special(self) -> Iterable[Transaction]:
@@ -136,15 +136,31 @@ class IncomingQueue:
             self._early[transaction.id] = (*self._early.get(transaction.id, ()), transaction.digest)
         return arrived
 
-    def remove(self, transaction_id: bytes) -> tuple[tuple[Pair, ...], list[tuple[bytes, bytes]]]:
-        """Remove an id; return its pairs and the keys of its payloads."""
+    def spend(self, agreed: Pair) -> tuple[tuple[Pair, ...], list[tuple[bytes, bytes]]]:
+        """Remove all pairs of an id that is agreed; return them, and the keys of its other payloads, which stay."""
+        transaction_id = agreed.id
         pairs = self.pairs(transaction_id)
         digests = {*self._early.pop(transaction_id, ()), *(p.digest for p in pairs if p not in self._lacking)}
         self._first.pop(transaction_id, None)
         self._twins.pop(transaction_id, None)
         self._lacking.difference_update(pairs)
-        keys = [(transaction_id, digest) for digest in sorted(digests)]
-        for key in keys:
-            self._special.pop(key, None)
-            self._decisions.pop(key, None)
-        return pairs, keys
+        for digest in digests:
+            self._decisions.pop((transaction_id, digest), None)
+        self._special.pop(agreed.key, None)
+        digests.discard(agreed.digest)
+        others = [key for digest in sorted(digests) if implied_by(key := (transaction_id, digest)) is None]
+        if others:
+            self._early[transaction_id] = tuple(digest for _, digest in others)
+        return pairs, others
+
+    def forget(self, key: tuple[bytes, bytes]) -> None:
+        """Forget an acquired payload that no pair refers to."""
+        transaction_id, digest = key
+        self._special.pop(key, None)
+        left = tuple(one for one in self._early.pop(transaction_id, ()) if one != digest)
+        if left:
+            self._early[transaction_id] = left
+
+    def early(self) -> Iterable[tuple[bytes, bytes]]:
+        """Return the keys of the acquired payloads that no pair refers to."""
+        return ((name, digest) for name, digests in self._early.items() for digest in digests)

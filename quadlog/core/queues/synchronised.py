@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from quadlog.core.model import Entry, LogPosition, chain_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Iterable
 
+    from quadlog.core.messages import LoggedDigests
     from quadlog.core.model import Pair, Transaction, View
 
 
@@ -22,7 +23,7 @@ class SynchronisedQueue:
         last: LogPosition,
         tail: Iterable[tuple[LogPosition, Pair]],
         *,
-        logged: Container[bytes],
+        logged: LoggedDigests,
         length: int,
     ) -> None:
         """Continue from the saved state.
@@ -30,7 +31,7 @@ class SynchronisedQueue:
         Args:
             last: the last entry.
             tail: the newest entries, oldest first.
-            logged: ids of all entries; may lack the newest `length`.
+            logged: digests of all entries; may lack the newest `length`.
             length: number of the newest entries that are kept here.
 
         """
@@ -38,20 +39,24 @@ class SynchronisedQueue:
         self.logged = logged
         self._length = length
         self._tail: deque[tuple[LogPosition, Pair]] = deque(tail, maxlen=length)
-        self._tail_ids = {pair.id for _, pair in self._tail}
+        self._tail_digests = {pair.id: pair.digest for _, pair in self._tail}
 
     def __contains__(self, transaction_id: bytes) -> bool:
         """Return whether a transaction of this id is synchronised."""
-        return transaction_id in self._tail_ids or transaction_id in self.logged
+        return transaction_id in self._tail_digests or transaction_id in self.logged
+
+    def digest(self, transaction_id: bytes) -> bytes | None:
+        """Return the digest of the synchronised transaction of this id; None if there is none."""
+        return self._tail_digests.get(transaction_id) or self.logged.get(transaction_id)
 
     def append(self, pair: Pair, transaction: Transaction, view: View) -> Entry:
         """Append a pair; return the entry that it becomes."""
         previous = self.last.chain
         self.last = LogPosition(self.last.index + 1, chain_hash(previous, transaction, pair.timestamp))
         if len(self._tail) == self._length:
-            self._tail_ids.discard(self._tail[0][1].id)
+            self._tail_digests.pop(self._tail[0][1].id, None)
         self._tail.append((self.last, pair))
-        self._tail_ids.add(pair.id)
+        self._tail_digests[pair.id] = pair.digest
         return Entry(
             index=self.last.index,
             pair=pair,

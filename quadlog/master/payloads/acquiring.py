@@ -128,7 +128,7 @@ class Acquiring:
     def _mirror(self, payload: Payload, record: Record, source: Intake, *, leads: bool) -> None:
         """Copy a peer's payload into this data centre, unless it is here already."""
         transaction, agreement = payload.transaction, self._agreement
-        if agreement.queue.has_payload(transaction.key) or agreement.is_synchronised(transaction.id):
+        if not agreement.needs_payload(transaction.key):
             return
         original = origin_offset(record, source.dc)
         lost = self._lost
@@ -173,12 +173,11 @@ class Acquiring:
         for intake in self.topics.values():
             intake.arrived(transaction.key)
         given = Submitted if payload.origin == agreement.node else Acquired
-        known = transaction.key in self._bodies or agreement.queue.has_payload(transaction.key)
-        if not known and not agreement.is_synchronised(transaction.id):
+        if transaction.key not in self._bodies and agreement.needs_payload(transaction.key):
             self._bodies.add(payload)  # the step may give way to a log that contains it, and still save it
         agreement.step(given(transaction=transaction), now())
 
     def synchronised(self, ids: Container[bytes]) -> None:
-        """Stop waiting for payloads of these transactions: no master needs them any more."""
+        """Stop waiting for payloads of these transactions, except for twins that may be needed."""
         for intake in self.topics.values():
-            intake.synchronised(ids)
+            intake.synchronised(ids, self._agreement.needs_payload)

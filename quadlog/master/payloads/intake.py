@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from quadlog.master.payloads.skipped_copies import SkippedCopies
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Mapping
+    from collections.abc import Callable, Collection, Container, Mapping
 
     from consumers.payloads import PayloadsConsumer
     from quadlog.core.model import Payload
@@ -51,6 +51,8 @@ class Intake:
         self._whole = self._began = self._written = position
         self._flying: deque[int] = deque()
         self._awaited: dict[tuple[bytes, bytes], int] = {}
+        self._twins = set[tuple[bytes, bytes]]()
+        """Awaited payloads whose ids are synchronised with other ones."""
         self.dc: Final = dc
         self._originals: Mapping[str, Intake] = {} if originals is None else originals
         self._origins: Collection[str] = {dc}
@@ -85,10 +87,14 @@ class Intake:
         """Note that a payload is durable here, whichever master wrote it."""
         self._awaited.pop(key, None)
 
-    def synchronised(self, ids: Container[bytes]) -> None:
-        """Stop waiting for payloads of these transactions and of their lost twins: no master needs them any more."""
+    def synchronised(self, ids: Container[bytes], needs: Callable[[tuple[bytes, bytes]], bool]) -> None:
+        """Stop waiting for payloads of these transactions, and of earlier ones, as far as they are not needed."""
         if self._awaited:
-            self._awaited = {key: at for key, at in self._awaited.items() if key[0] not in ids}
+            spent = {key for key in self._awaited if key in self._twins or key[0] in ids}
+            self._twins = {key for key in spent if needs(key)}
+            self._awaited = {
+                key: at for key, at in self._awaited.items() if key not in spent or key in self._twins
+            }
 
     def on_record(self, record: Record) -> Payload | None:
         """Return the payload that is complete with this record, or None."""

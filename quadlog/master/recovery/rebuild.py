@@ -333,7 +333,7 @@ class TopicsRebuild:
             incarnation=new_incarnation(before or None, wall(), secrets.token_bytes(CHANCE_BYTES)),
             masters=self._sites.dc_of,
             durable=RecoveredState(counter=0, sequence=0, last=START, queue=(), acquired=(), blank=True),
-            logged=frozenset[bytes](),
+            logged={},
             settings=ClusterSettings(),
             pace=PostingPace(),
             limits=AgreementLimits(),

@@ -40,7 +40,7 @@ def agreement_of(world: World) -> Agreement:
         incarnation=store.incarnation,
         masters=world.sites.first_peers,
         durable=durable if settings.voting else replace(durable, blank=True),
-        logged=store,
+        logged=store.digests,
         pace=PostingPace(
             window=settings.round_window_ms,
             idle=settings.idle_round * 1000,

@@ -32,9 +32,9 @@ from quadlog.core.model import START, HardState, LogPosition, Pair, Post, Transa
 from quadlog.master.node.perform import perform
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, KeysView, Mapping, Sequence
 
-    from quadlog.core.messages import Adopted, Branch, Save
+    from quadlog.core.messages import Adopted, Branch, LoggedDigests, Save
     from quadlog.core.model import Entry
 
 
@@ -66,8 +66,8 @@ class Beside:
     def last(self) -> LogPosition:
         return self._theirs[-1].point if self._theirs else START
 
-    def ids(self, index: int) -> set[bytes]:
-        return {entry.pair.id for entry in self._theirs[:index]}
+    def digests(self, index: int) -> dict[bytes, bytes]:
+        return {entry.pair.id: entry.pair.digest for entry in self._theirs[:index]}
 
     def entries(self, after: int, index: int) -> Sequence[Logged]:
         """Theirs, from one index to another."""
@@ -98,7 +98,7 @@ class Disk:
     queue: set[Pair] = field(default_factory=set)
     acquired: dict[tuple[bytes, bytes], Transaction] = field(default_factory=dict)
     log: list[Logged] = field(default_factory=list)
-    ids: set[bytes] = field(default_factory=set)
+    digests: dict[bytes, bytes] = field(default_factory=dict)
     cuts: int = 0
     """How often the log was cut."""
     limbo: int = 0
@@ -107,9 +107,14 @@ class Disk:
     """Of the payloads that the master was told of, how many were taken in: a restart is told of the others only."""
 
     @property
-    def logged(self) -> Container[bytes]:
-        """Ids of all that is synchronised."""
-        return self.ids
+    def logged(self) -> LoggedDigests:
+        """Digests of all that is synchronised."""
+        return self.digests
+
+    @property
+    def ids(self) -> KeysView[bytes]:
+        """Of all that is synchronised."""
+        return self.digests.keys()
 
     def save(self, save: Save) -> None:
         """One batch, whole or not at all."""
@@ -125,7 +130,7 @@ class Disk:
         self.queue.difference_update(save.dequeued)
         for entry in save.entries:
             self.log.append(Logged(entry.point, entry.pair, transaction_of(entry)))
-            self.ids.add(entry.pair.id)
+            self.digests[entry.pair.id] = entry.pair.digest
         for key in save.released:
             self.acquired.pop(key, None)
         self.limbo = save.limbo
@@ -134,9 +139,10 @@ class Disk:
         branch = adopted.branch
         assert isinstance(branch, Beside)
         at = adopted.kept
-        self.ids.difference_update(entry.pair.id for entry in self.log[at:])
+        for entry in self.log[at:]:
+            del self.digests[entry.pair.id]
         self.log[at:] = branch.entries(at, adopted.last.index)
-        self.ids.update(entry.pair.id for entry in self.log[at:])
+        self.digests.update({entry.pair.id: entry.pair.digest for entry in self.log[at:]})
         assert (self.log[-1].point if self.log else START) == adopted.last
         self.cuts += 1
 

@@ -48,6 +48,8 @@ SYNCHRONOUS = frozenset({2, 12, 14, 15, 21, 26})
 """In these some transactions are synchronous (likewise)."""
 APPROVING = 80_000_000
 """In runs with this seed or a greater one an operator approves that a side gives way."""
+TWINS = 90_000_000
+"""In runs with this seed or a greater one clients use an id a second time; in every other one an operator approves."""
 QUORUMS = ("N/2 + 1", "N/2 + 1", "N", "(N + 1)/2", "1")
 """What a synchronous quorum may be."""
 CLEAR = 400
@@ -57,6 +59,11 @@ CLEAR = 400
 def _drawn(seed: int) -> SplitRecovery:
     """What a split does in the run of this seed."""
     return SplitRecovery.QUORUM if seed % 28 in QUORUM else OTHER.get(seed % 28, SplitRecovery.SMART)
+
+
+def _approves(seed: int) -> bool:
+    """Return whether an operator approves in the run of this seed."""
+    return APPROVING <= seed < TWINS or (seed >= TWINS and seed % 2 == 1)
 
 
 def _approvals(seed: int, *, is_manual: bool) -> tuple[random.Random, float]:
@@ -113,7 +120,7 @@ class Weather:
         is_sync = masters is None and (synchronous or seed % 28 in SYNCHRONOUS)
         self._synchronous = self._sync.choice((0.1, 0.5, 1.0)) if is_sync else 0.0
         """Share of the transactions that are synchronous."""
-        self._word, self._approving = _approvals(seed, is_manual=approval or seed >= APPROVING)
+        self._word, self._approving = _approvals(seed, is_manual=approval or _approves(seed))
         quorum, time_out = self._sync.choice(QUORUMS), self.lag * self._sync.choice((0.2, 1.0, 5.0))
         self.world = self.world_of(
             placed,
@@ -266,9 +273,13 @@ class Weather:
         if chance < 0.05:
             self._submit(member)
         elif chance < 0.053 and self._numbers:
-            self.coverage.note("retry")
             last = len(self._numbers) - 1
             number = self.random.randint(max(0, last - 2), last)
+            known = self.world.transactions[number]
+            is_twin = self.seed >= TWINS and known.kind is TransactionKind.TX and self._sync.random() < 0.5
+            self.coverage.note("retry")
+            if is_twin:
+                number = self._made(TransactionKind.TX, name=known.id)
             if self._is_for_clients(member):
                 self._play("submit", member, number=number)
         elif chance < 0.056:
@@ -393,13 +404,16 @@ class Weather:
             if mate is member or (mate.dc == member.dc and self._tide.random() < 0.7):
                 self._play("full", mate, number=int(full))
 
-    def _made(self, kind: TransactionKind, options: dict[str, str] | None = None) -> int:
-        """A new transaction's number."""
+    def _made(
+        self, kind: TransactionKind, options: dict[str, str] | None = None, *, name: bytes = b""
+    ) -> int:
+        """A new transaction's number; `name`: the id of another one, which a client uses a second time."""
         number = len(self._numbers)
-        name = digest = blake2b(f"{self.seed}/{number}".encode(), digest_size=32).digest()
+        digest = blake2b(f"{self.seed}/{number}".encode(), digest_size=32).digest()
+        name = name or digest[:16]
         if kind is TransactionKind.TX and self._synchronous and self._sync.random() < self._synchronous:
             digest = marked(digest, {COMMIT_MODE: CommitMode.SYNC})
-        transaction = Transaction(id=name[:16], digest=digest, kind=kind, options=options or {})
+        transaction = Transaction(id=name, digest=digest, kind=kind, options=options or {})
         self.world.transactions.append(transaction)
         self._numbers[transaction.key] = number
         return number

@@ -142,7 +142,7 @@ def door(
         incarnation=store.incarnation,
         masters=VOTING,
         durable=replace(store.durable(), standing=standing),
-        logged=store,
+        logged=store.digests,
         settings=ClusterSettings(max_peer_lag=inf),
         pace=PostingPace(window=0),
         limits=AgreementLimits(),

@@ -6,10 +6,10 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
+from quadlog.core.approval import implied_by, implied_payload
 from quadlog.core.messages import Adopted
 from quadlog.core.model import START, Payload, first_view
 from quadlog.core.records import Cut, LoggedEntry, Reached
-from quadlog.core.synchronous import decision_in
 from quadlog.master.log.retained_payloads import RetainedPayloads
 from quadlog.master.payloads.bodies import Bodies
 from quadlog.masterstore.store import MasterStore, Taken
@@ -19,11 +19,11 @@ from tests.support.agreement.world import World
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Container, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from quadlog.core.agreement.agreement import Agreement
-    from quadlog.core.messages import AgreementLimits, RecoveredState, Save
+    from quadlog.core.messages import AgreementLimits, LoggedDigests, RecoveredState, Save
     from quadlog.core.model import Transaction
     from quadlog.masterstore.staged_branch import StagedBranch
     from tests.support.agreement.cluster import Beside, Logged
@@ -37,8 +37,8 @@ VIEW = first_view({"m1": "dc1"})
 
 def payload_of(transaction: Transaction) -> Payload:
     """What a client gave with it."""
-    if (decision := decision_in(transaction.digest)) is not None:
-        return decision.payload
+    if (implied := implied_payload(transaction.key)) is not None:
+        return implied
     return Payload(
         transaction=transaction,
         origin="m1",
@@ -117,10 +117,10 @@ class StoredDisk(Disk):
         return self.store.durable()
 
     @property
-    def logged(self) -> Container[bytes]:
-        """Ids of all that is synchronised."""
+    def logged(self) -> LoggedDigests:
+        """Digests of all that is synchronised."""
         assert self.store is not None
-        return self.store
+        return self.store.digests
 
     def save(self, save: Save) -> None:
         """One batch."""
@@ -197,12 +197,10 @@ class StoredDisk(Disk):
         assert sorted(stored.queue) == sorted(known.queue)
         assert {t.key: t for t in stored.acquired} == {t.key: t for t in known.acquired}
         assert set(store._families["ids"].keys()) == self.ids
-        waiting = {
-            p.transaction.key: p for p in store.payloads() if decision_in(p.transaction.digest) is None
-        }
+        waiting = {p.transaction.key: p for p in store.payloads() if implied_by(p.transaction.key) is None}
         assert waiting.keys() == {
             *self.acquired,
-            *(e.pair.key for e in self.log[self.released :] if decision_in(e.pair.digest) is None),
+            *(e.pair.key for e in self.log[self.released :] if implied_by(e.pair.key) is None),
         }
         assert all(payload == payload_of(payload.transaction) for payload in waiting.values())
 
@@ -214,7 +212,7 @@ class StoredDisk(Disk):
             index, payload = entry.point.index, payload_of(entry.transaction)
             assert store.entry(index) == (entry.point.chain, entry.pair)
             assert store.logged(entry.pair.id) == (index, payload.body_hash)
-            if decision_in(entry.pair.digest) is not None:
+            if implied_by(entry.pair.key) is not None:
                 continue  # nobody needs its payload
             is_there = store.payload(entry.pair.key) == payload
             assert is_there is (index > self.released or entry.pair.key in self.acquired)
@@ -260,7 +258,7 @@ class StoredMember(Member):
     def _keep_body(self, transaction: Transaction) -> None:
         """As a node does: what the agreement is given for the first time."""
         core, bodies, key = self.core, self.disk.bodies, transaction.key
-        if not (key in bodies or core.queue.has_payload(key) or core.is_synchronised(transaction.id)):
+        if key not in bodies and core.needs_payload(key):
             bodies.add(payload_of(transaction))
 
     def restart(self, at: float) -> None:
@@ -301,9 +299,9 @@ class StoredMember(Member):
             assert stored.chain_at(index) == branch.chain_at(index)
             for length in (1, 5, 5000):
                 assert list(stored.tail(index, length)) == list(branch.tail(index, length))
-            ids = stored.ids(index)
+            digests = stored.digests(index)
             both = {entry.pair.id for entry in (*branch.entries(0, end), *self.disk.log)}
-            assert {name for name in both if name in ids} == branch.ids(index)
+            assert {name: digests.get(name) for name in both if name in digests} == branch.digests(index)
             if min(index, stored.fork.index) >= self.disk.released:  # nobody gives way to less
                 assert list(stored.given_way(index)) == list(branch.given_way(index))
 

@@ -185,9 +185,9 @@ class _Nothing:
         del index
         return []
 
-    def ids(self, index: int) -> set[bytes]:
+    def digests(self, index: int) -> dict[bytes, bytes]:
         del index
-        return set()
+        return {}
 
 
 def test_a_dropped_update_that_waits_is_kept_by_a_side_that_gives_way_again() -> None:

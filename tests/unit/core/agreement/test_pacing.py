@@ -29,7 +29,7 @@ def make(
         incarnation=bytes(16),
         masters={name: name for name in view},
         durable=RecoveredState(),
-        logged=(),
+        logged={},
         settings=ClusterSettings(max_peer_lag=inf),
         pace=PACE,
         limits=limits or AgreementLimits(),

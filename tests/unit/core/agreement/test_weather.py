@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.agreement.coverage import FAULTS, STEPS
 from tests.support.agreement.sim import limits_of, some
-from tests.support.agreement.weather import APPROVING, Weather
+from tests.support.agreement.weather import APPROVING, TWINS, Weather
 
 
 @pytest.mark.parametrize("first", range(0, 84, 28))
@@ -35,3 +35,14 @@ def test_no_side_gives_way_unapproved() -> None:
         dropped += weather.world.safety.approvals.dropped
     assert gave_way > 20
     assert dropped > 5
+
+
+def test_an_id_that_is_used_twice_holds_nobody_up() -> None:
+    """One side of a split agrees on one update, and another one of the same id waits on the other side."""
+    twins = 0
+    for seed in (*range(TWINS, TWINS + 20), TWINS + 179):
+        weather = Weather(seed, limits=limits_of(seed))
+        weather.run()
+        given = [transaction.id for transaction in weather.world.transactions]
+        twins += len(given) - len(set(given))
+    assert twins > 50

@@ -47,11 +47,14 @@ def take(queue: IncomingQueue, plain: Plain, step: Pair | Transaction | bytes) -
                 plain.payloads[step.key] = step
                 assert sorted(queue.acquire(step)) == sorted(p for p in plain.pairs if p.key == step.key)
         case _:
-            gone, keys = queue.remove(step)
+            agreed = next((pair for pair in plain.acquired() if pair.id == step), None)
+            if agreed is None:
+                return
+            gone, twins = queue.spend(agreed)
             assert sorted(gone) == sorted(pair for pair in plain.pairs if pair.id == step)
-            assert sorted(keys) == sorted(key for key in plain.payloads if key[0] == step)
             plain.pairs = {pair for pair in plain.pairs if pair.id != step}
-            plain.payloads = {key: t for key, t in plain.payloads.items() if key[0] != step}
+            del plain.payloads[agreed.key]
+            assert sorted(twins) == sorted(key for key in plain.payloads if key[0] == step)
 
 
 def assert_equal(queue: IncomingQueue, plain: Plain) -> None:
@@ -79,9 +82,11 @@ def test_the_compact_queue_is_the_plain_one(given_steps: list[Pair | Transaction
         assert_equal(queue, plain)
     again = IncomingQueue(plain.pairs, plain.payloads.values())
     assert_equal(again, plain)
-    emptied = [*again._first, *again._early]
-    for name in emptied:
-        again.remove(name)
+    for pair in again.everything():
+        if pair.id in again:
+            again.spend(pair)
+    for key in list(again.early()):
+        again.forget(key)
     kept = (again._first, again._twins, again._lacking, again._early, again._special)
     assert not any(kept), "nothing is left of what is gone"
 

@@ -90,9 +90,15 @@ def test_a_position_stays_before_what_another_master_is_to_bring() -> None:
     assert (intake.position, intake.awaited) == (10, 10), "before its first chunk"
     intake.arrived(one.transaction.key)
     assert intake.awaited == 10, "what was heard between its chunks"
-    intake.synchronised({three.transaction.id})
+    intake.synchronised({three.transaction.id}, lambda _: False)
     assert [intake.awaited] == [None]
     assert intake.position == 13
+    intake.await_other(one.transaction.key)
+    intake.synchronised({one.transaction.id}, lambda _: True)
+    intake.synchronised(set(), lambda _: True)
+    assert intake.awaited is not None, "its id is agreed with another payload, and that may be cut"
+    intake.synchronised(set(), lambda _: False)
+    assert [intake.awaited] == [None]
     intake.on_record(record_of(13, two, 0))
     assert intake.position == 13
 
