@@ -202,9 +202,20 @@ class Admin:
             Unavailable: no broker answers.
 
         """
-        known = self._topics()
-        client, earliest = cast("Any", self._client), cast("Any", OffsetSpec).earliest()  # untyped
-        asked = {TopicPartition(topic, 0): earliest for topic in topics if topic in known}
+        return self._offsets(topics, cast("Any", OffsetSpec).earliest())  # untyped
+
+    def ends(self, topics: Sequence[str]) -> dict[str, int]:
+        """Return the offset after the last record of each of these topics that exists.
+
+        Raises:
+            Unavailable: no broker answers.
+
+        """
+        return self._offsets(topics, cast("Any", OffsetSpec).latest())
+
+    def _offsets(self, topics: Sequence[str], which: Any) -> dict[str, int]:  # noqa: ANN401 - untyped
+        known, client = self._topics(), cast("Any", self._client)
+        asked = {TopicPartition(topic, 0): which for topic in topics if topic in known}
         futures: dict[Any, Any] = client.list_offsets(asked, request_timeout=PATIENCE_S) if asked else {}
         return {place.topic: int(self._answer(future).offset) for place, future in futures.items()}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -186,10 +187,36 @@ def _line_of(branch: dict[str, Any]) -> str:
         datetime.fromtimestamp(branch[at] / 1000, UTC).isoformat(timespec="seconds")
         for at in ("first_at", "last_at")
     )
+    size = "effects are missing" if branch["bytes"] is None else f"{branch['bytes']} bytes"
     return (
         f"{branch['name']}  {', '.join(branch['dcs'])}  {'over' if branch['is_over'] else 'now'}"
-        f"  {branch['entries']} entries after {branch['fork']}, {first} to {last}"
+        f"  {branch['entries']} entries after {branch['fork']}, {first} to {last}, {size}"
+        f", {', '.join(branch['masters']) or 'masters are not known any more'}"
     )
+
+
+@app.command("show")
+def show(
+    branch: Annotated[str, typer.Argument(help="Name of a branch, as `list` has it.")],
+    query: Annotated[str, typer.Argument(help="SPARQL query.")] = "SELECT * { ?s ?p ?o }",
+    *,
+    kafka: Kafkas,
+    accept: Annotated[
+        str, typer.Option(help="Media type of the answer.")
+    ] = "text/tab-separated-values, application/n-triples",
+    repository: Repository = "main",
+    archive: Archive = None,
+    spark: Spark = "local[2]",
+    memory: Memory = 512,
+    scratch: Scratch = None,
+    py_files: PyFiles = None,
+) -> None:
+    """Answer a query on the state after the last entry of a branch."""
+    from quadlog.splits.job import run_show  # noqa: PLC0415
+
+    made = spark_settings(spark, memory, scratch, py_files)
+    wanted = _options(Path(), kafka, is_over=True, repository=repository, archive=archive, spark=made)
+    run_show(wanted, branch, query, accept, sys.stdout.buffer)
 
 
 @app.command("export")
@@ -211,6 +238,21 @@ def export(
     made = spark_settings(spark, memory, scratch, py_files)
     wanted = _options(Path(), kafka, is_over=True, repository=repository, archive=archive, spark=made)
     typer.echo(f"{target}: {run_export(wanted, branch, target)} quads")
+
+
+@app.command("drop")
+def drop_branch(
+    branch: Annotated[str, typer.Argument(help="Name of a branch that a master has kept.")],
+    *,
+    at: Annotated[str, typer.Option("--at", help="URL of the master that keeps it.")],
+) -> None:
+    """Remove what a master keeps of a branch: its report and its net change.  The topics keep their records."""
+    from urllib.parse import quote  # noqa: PLC0415
+
+    from quadlog.web.master_client import request_master  # noqa: PLC0415
+
+    request_master(at, "DELETE", f"/cluster/splits/{quote(branch, safe='')}", unsure="Send it again.")
+    typer.echo(f"{at} keeps nothing of {branch} any more")
 
 
 def _run(directory: Path, kafka: list[str], **more: Any) -> None:  # noqa: ANN401 - fields of the options

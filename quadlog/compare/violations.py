@@ -14,6 +14,8 @@ from quadlog.errors import ForeignRecord
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from quadlog.ports import Record
+
 
 def violations_in(kafka: str, topic: str) -> list[Violation]:
     """Return all violations in a topic, oldest first.
@@ -24,9 +26,14 @@ def violations_in(kafka: str, topic: str) -> list[Violation]:
 
     """
     end, _ = end_of(kafka, topic, count=0)
+    return violations_of(last_records(kafka, topic, count=end))
+
+
+def violations_of(records: Iterable[Record]) -> list[Violation]:
+    """Return the violations that these records are; records of other programs are ignored."""
     found = list[Violation]()
-    for record in last_records(kafka, topic, count=end):
-        with suppress(ForeignRecord):  # written by another program
+    for record in records:
+        with suppress(ForeignRecord):
             if isinstance(said := codec.decode(record.value), Violation):
                 found.append(said)
     return found

@@ -56,7 +56,7 @@ from quadlog.splits.topics import WORK, opened
 from quadlog.worker.catchup.bundle_loader import load_bundle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import Row, SparkSession
@@ -87,8 +87,8 @@ class Report:
         self._before = list[DataFrame]()
         """Updates of the branches considered."""
 
-    def make(self) -> dict[str, Any]:
-        """Return the report.
+    def make(self, then: Callable[[Case], object] = lambda _: None) -> dict[str, Any]:
+        """Return the report; `then` is called with what it is about, while the topics are open.
 
         Raises:
             UserError: there is no such branch, or the topics do not go back to the fork.
@@ -102,7 +102,9 @@ class Report:
                 if self._wanted.is_over
                 else case_of_now(dcs, self._phase)
             )
-            return self._report(case, unreachable, dcs)
+            report = self._report(case, unreachable, dcs)
+            then(case)
+            return report
 
     def _report(
         self, case: Case, unreachable: list[dict[str, str]], dcs: Mapping[str, DataCentreTopics]

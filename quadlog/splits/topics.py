@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from consumers.recovery import Path as LogPath
     from quadlog.core.model import LogPosition
-    from quadlog.replay.lineage import Lineage, Span
+    from quadlog.core.records import Effect
+    from quadlog.replay.lineage import Lineage, Rewound, Span
     from quadlog.replay.replay import Phase
     from quadlog.replay.spark import SparkSettings
     from quadlog.replay.survey import Surveyor
@@ -203,20 +204,33 @@ class DataCentreTopics:
 
         They are those that count, or those that a rewind has ended.
         """
+        found = self.newest_effect_on(path, after, phase)
+        if found is None:
+            return [], after
+        effect, rewound = found
+        last = min(effect.index, path.last.index)
+        return self.lineage(phase).spans(after, last, rewound=rewound), last
+
+    def newest_effect_on(
+        self, path: LogPath, after: int, phase: Phase
+    ) -> tuple[Effect, Rewound | None] | None:
+        """Return the newest effect of a path's entries after an index, and what has ended it; None: there is no effect.
+
+        It may be that of an approval behind the path, which is not part of the path and changes nothing.
+        """
         lineage = self.lineage(phase)
         last = min(lineage.index, path.last.index)
-        if last > after and lineage.effect_at(last).entry_chain == self.chain_of(path, last):
-            return lineage.spans(after, last), last
-        end = (
-            path.end_of_stretches
-        )  # an approval may follow, which is not part of the path, and has an effect
+        if last > after:
+            effect = lineage.effect_at(last)
+            if effect.entry_chain == self.chain_of(path, last):
+                return effect, None
+        end = min(path.last.index + 1, path.end_of_stretches)
         for rewound in reversed(lineage.rewound):
-            if not after < rewound.last <= min(path.last.index + 1, end):
-                continue
-            if lineage.last_of(rewound).entry_chain == self.chain_of(path, rewound.last):
-                last = min(rewound.last, path.last.index)
-                return lineage.spans(after, last, rewound=rewound), last
-        return [], after
+            if after < rewound.last <= end:
+                effect = lineage.last_of(rewound)
+                if effect.entry_chain == self.chain_of(path, rewound.last):
+                    return effect, rewound
+        return None
 
     # --- posts and heartbeats ---------------------------------------------------------------------------
 

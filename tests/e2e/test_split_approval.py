@@ -17,6 +17,7 @@ import pytest
 
 from quadlog.codec.envelope import text_id
 from quadlog.core.model import id_of_key
+from quadlog.failpoints import Failpoint
 from tests.support import plain_splits
 from tests.support.clusters.cluster import Cluster, ask, until
 from tests.support.clusters.ending import AGAIN_S, in_turn, one_view
@@ -32,6 +33,16 @@ if TYPE_CHECKING:
 LAG: Final = 3
 DCS: Final = ("dc1", "dc2", "dc3")
 ALONE: Final = 2
+STEPS: Final = {
+    0: (Failpoint.AFTER_PAYLOAD, Failpoint.HALF_AGREED),
+    ALONE: (
+        *(Failpoint.AFTER_PAYLOAD, Failpoint.HALF_AGREED),
+        *(Failpoint.JOINING, Failpoint.BESIDE_BEGUN, Failpoint.HALF_BESIDE),
+        *(Failpoint.VOTE_SAVED, Failpoint.VOTE_POSTED, Failpoint.INSTALLED, Failpoint.ADOPTED),
+        *(Failpoint.CUT_SAID, Failpoint.HALF_BEHIND_CUT, Failpoint.REWIND_SAID, Failpoint.HALF_BEHIND_REWIND),
+    ),
+}
+"""Where the master of the winner, and that of the weaker side, dies: from the request to the end of the way back."""
 KILLS: Final = int(os.environ.get("TEST_KILLS", "12"))
 SEED: Final = int(os.environ.get("TEST_SEED", "1"))
 
@@ -172,15 +183,42 @@ def test_a_master_is_killed_while_it_is_approved(lab: RunningLab, seed: int) -> 
             with suppress(httpx.HTTPError):
                 asked.result()
 
-        def is_over() -> bool:
-            if one_view(cluster, members=3):
-                return True
-            if cluster.status(ALONE)["split"]["state"] == "unapproved":
-                approved(cluster, ALONE, drop)
-            return False
-
-        until(is_over, 90)
+        approve_until_over(cluster, drop)
         came_together(cluster, ids, dropped)
+
+
+def approve_until_over(cluster: Cluster, drop: list[str]) -> None:
+    """It goes on, or is back where it was, and is approved again."""
+
+    def is_over() -> bool:
+        if one_view(cluster, members=3):
+            return True
+        if cluster.status(ALONE)["split"]["state"] == "unapproved":
+            approved(cluster, ALONE, drop)
+        return False
+
+    until(is_over, 90)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("master", "point"), [(master, point) for master, points in STEPS.items() for point in points]
+)
+def test_the_approving_master_dies_between_two_steps(lab: RunningLab, master: int, point: Failpoint) -> None:
+    with in_turn(lab) as cluster:
+        ids = part(cluster)
+        victim = f"{DCS[master]}-m1"
+        lab.kill(victim)
+        lab.start(victim, QUADLOG_FAILPOINT=point)
+        until(lambda: cluster.status(ALONE)["split"]["state"] == "unapproved", 30)
+        assert not one_view(cluster, members=3)
+        for side, drop in ((0, []), (ALONE, ids[:1])):
+            with suppress(httpx.HTTPError):
+                approved(cluster, side, drop)
+        until(lambda: lab.exited(victim), 60)
+        lab.start(victim)
+        approve_until_over(cluster, ids[:1])
+        came_together(cluster, ids, {0})
 
 
 @pytest.mark.soak

@@ -18,7 +18,7 @@ from quadlog.replay.replay import GONE, THERE
 from quadlog.replay.spark import SparkSettings
 from quadlog.splits.changes import net_change
 from quadlog.splits.html import html_of
-from quadlog.splits.job import exported, listed
+from quadlog.splits.job import exported, listed, shown_branch
 from quadlog.splits.plan import PlanHash
 from quadlog.splits.rdf import turtle_of
 from quadlog.splits.report import Report
@@ -145,6 +145,14 @@ def one_of_each() -> tuple[SideLog, SideLog]:
 COPY = "INSERT { <urn:n> <urn:q> ?o } WHERE { <urn:x> <urn:p> ?o }"
 
 
+def state_after(log: SideLog) -> set[str]:
+    """The lines that its effects leave."""
+    lines = set[str]()
+    for effect in log.effects:
+        lines = (lines - {*effect.deleted}) | {*effect.inserted}
+    return lines
+
+
 def plan_of(topics: SplitTopics, ours: SideLog, theirs: SideLog) -> str:
     """The hash of the plan of `one_of_each`, written by hand."""
     ids = [entry.id.hex() for entry in theirs.entries]
@@ -225,6 +233,10 @@ def test_a_report_of_what_was_foreseen_has_the_hash_of_the_preview(
     wanted, name = options(topics, tmp_path), report["branches"][0]["name"]
     [one] = listed(wanted, spark, lambda _: nullcontext())
     assert (one["name"], one["dcs"], one["is_over"], one["entries"]) == (name, ["dc3"], True, len(branch))
+    assert (one["masters"], one["bytes"] > 0) == (["dc3-m1"], True)
+    (tmp_path / "state").mkdir()
+    branch_state = shown_branch(wanted, spark, lambda _: nullcontext(), name, tmp_path / "state")
+    assert {*branch_state.lines()} == state_after(theirs)
     patch = tmp_path / "branch.rdfp"
     assert exported(wanted, spark, lambda _: nullcontext(), name, patch) == 4
     added = [quad("urn:b"), quad("urn:n", 1, "urn:q"), quad("urn:same"), quad("urn:w")]

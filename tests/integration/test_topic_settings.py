@@ -16,11 +16,14 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
+from producers.audit import ViolationProducer
 from quadlog.broker import Admin, KafkaOutlet
+from quadlog.broker.topic_settings import AUDIT, config_of
+from quadlog.core.records import Violation, ViolationKind
 from quadlog.kafka.ports import free_ports
 from quadlog.master.recovery.startup_checks import prepare_topics
 from quadlog.master.retention.topic_monitor import TopicMonitor
-from quadlog.master.workers.alarms import Alarms
+from quadlog.master.workers.alarms import AlarmName, Alarms
 from quadlog.settings import MasterSettings
 from quadlog.topics import Topics
 from tests.support.brokers import never
@@ -142,3 +145,39 @@ def test_deleted_records_are_told_until_a_checkpoint_covers_them(
     assert (trouble.name.value, trouble.topic) == ("log-records-deleted", topics.agreed)
     assert "begins at offset 2, and its records from offset 0 on are needed" in trouble.reason
     assert monitor.lacks_checkpoint
+
+
+def test_what_an_audit_has_found_is_told_until_it_is_deleted(
+    settings: MasterSettings, topics: Topics, monitor: TopicMonitor
+) -> None:
+    admin = Admin(settings.kafka)
+    admin.ensure([topics.audit], replication=1, config=config_of(AUDIT, replication=1))
+    before = [one.name for one in monitor.troubles]
+    outlet = KafkaOutlet(settings.kafka, client="test", failed=never)
+    producer = ViolationProducer(outlet, topics.audit)
+    for offset in (7, 8):
+        producer.publish(
+            Violation(
+                kind=ViolationKind.MISSING_ENTRY,
+                dc="dc2",
+                topic="main.dc2.agreed",
+                offset=offset,
+                index=offset + 1,
+                explanation="it is gone",
+            ),
+            lambda _: None,
+            at=1,
+        )
+    outlet.flush(60)
+    outlet.close()
+    for _ in range(2):
+        monitor.check()
+        [trouble] = [one for one in monitor.troubles if one.name is AlarmName.VIOLATIONS]
+        assert (trouble.topic, trouble.index) == (topics.audit, 9)
+        assert trouble.reason == (
+            f"the audit has written 2 violations to {topics.audit}; the newest one is"
+            " MISSING_ENTRY dc2 main.dc2.agreed@8, entry 9: it is gone"
+        )
+    admin.delete_before({topics.audit: 2})
+    monitor.check()
+    assert AlarmName.VIOLATIONS not in [*before, *(one.name for one in monitor.troubles)]

@@ -93,9 +93,14 @@ def test_a_report_is_made_when_all_of_it_is_there_and_once(
     assert summary["plan"] == plan.hash == json.loads(files.file(NAME, "json").read_text())["plan"]
     assert plan.hash in files.file(NAME, "html").read_text()
     assert plan.hash in files.file(NAME, "ttl").read_text()
+    assert files.file(NAME, "rdfp").read_text().splitlines() == [
+        f'H branch "{NAME}" .',
+        *("TX .", f"A {quad('urn:x')}", f"A {quad('urn:y')}", "TC ."),
+    ]
     assert sorted(path.name for path in (files.path / NAME).iterdir()) == [
         "report.html",
         "report.json",
+        "report.rdfp",
         "report.ttl",
         "summary.json",
     ]

@@ -117,6 +117,7 @@ def make_app(
             Route("/cluster/settings/{name}", shared.change, methods=["PUT"]),
             Route("/cluster/splits", splits.listed, methods=["GET"]),
             Route("/cluster/splits/{name}", splits.one, methods=["GET"]),
+            Route("/cluster/splits/{name}", splits.drop, methods=["DELETE"]),
             Route("/healthz/ready", ready, methods=["GET"]),
             *(seeding.routes() if seeding else ()),
         ],

@@ -38,7 +38,7 @@ CHANGES = (
     ("/cluster/settings", ["GET"]),
     ("/cluster/settings/{name}", ["GET", "PUT"]),
     ("/cluster/splits", ["GET"]),
-    ("/cluster/splits/{name}", ["GET"]),
+    ("/cluster/splits/{name}", ["GET", "DELETE"]),
     ("/cluster/seed", ["GET", "POST"]),
     ("/cluster/seed/files", ["GET", "PUT"]),
 )

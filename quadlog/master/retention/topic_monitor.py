@@ -1,4 +1,4 @@
-"""Monitor of the settings of the data centre's topics, and of records deleted from them, every few seconds.
+"""Monitor of the data centre's topics, every few seconds: their settings, deleted records, what audits have found.
 
 It runs in its own thread: a broker that does not answer delays nothing else.
 """
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from quadlog.broker import Admin
+from quadlog.broker import Admin, last_records
 from quadlog.broker.topic_settings import misset, rules_of
+from quadlog.compare.violations import lines_of, violations_of
 from quadlog.errors import QuadlogError
 from quadlog.master.recovery.log_bootstrap import uncovered
 from quadlog.master.workers.alarms import AlarmName, Trouble
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from quadlog.broker.topic_settings import Misset
+    from quadlog.core.records import Violation
     from quadlog.master.recovery.log_bootstrap import Uncovered
     from quadlog.topics import Topics
 
@@ -46,6 +48,8 @@ class TopicMonitor:
         self._admin: Admin | None = None
         self._beginnings: dict[str, int] = {}
         self._gone: Sequence[Uncovered] = ()
+        self._audited: tuple[int, list[Violation]] = 0, []
+        """End of the topic of audits when its newest violation was read, and that one."""
         self._ended: Final = threading.Event()
         self._thread = threading.Thread(target=self._run, name="topic-monitor", daemon=True)
         self.troubles: Sequence[Trouble] = ()
@@ -87,13 +91,32 @@ class TopicMonitor:
             for state in self._admin.describe(list(self._rules))
             for one in misset(state, self._rules[state.topic], kafka=self._kafka)
         ]
-        log_topics = [self._topics.agreed, self._topics.effects]
-        beginnings = self._admin.beginnings(log_topics)
+        beginnings = self._admin.beginnings([self._topics.agreed, self._topics.effects, self._topics.audit])
+        violations = self._violations(self._admin, beginnings.pop(self._topics.audit, None))
         if beginnings != self._beginnings or self._gone:
             self._gone = uncovered(self._kafka, self._topics, beginnings)
             self._beginnings = beginnings
         self.lacks_checkpoint = bool(self._gone)
-        self.troubles = (*wrong, *(_trouble_of_front(one) for one in self._gone))
+        self.troubles = (*wrong, *(_trouble_of_front(one) for one in self._gone), *violations)
+
+    def _violations(self, admin: Admin, beginning: int | None) -> list[Trouble]:
+        """Return what audits have found, as far as their topic, which begins at `beginning`, still has it."""
+        topic = self._topics.audit
+        end = None if beginning is None else admin.ends([topic]).get(topic)
+        if beginning is None or end is None or end <= beginning:
+            return []
+        if end != self._audited[0]:
+            self._audited = end, violations_of(last_records(self._kafka, topic, count=1))
+        newest = [f"; the newest one is {one}" for one in lines_of(self._audited[1])[1:]]
+        return [
+            Trouble(
+                name=AlarmName.VIOLATIONS,
+                worker=None,
+                index=self._audited[1][-1].index if self._audited[1] else 0,
+                reason="".join([f"the audit has written {end - beginning} violations to {topic}", *newest]),
+                topic=topic,
+            )
+        ]
 
 
 def _trouble_of(one: Misset) -> Trouble:

@@ -1,7 +1,7 @@
 """The reports in the data directory of a master: `DATA-DIR/splits/NAME/report.json`, `report.html`, `report.ttl`.
 
-`summary.json` next to them is what a list shows.  A report is moved there when it is complete; names that begin with a
-dot are of other files.
+`report.rdfp` has the net change of the branches, which stays when the topics are shortened.  `summary.json` next to
+them is what a list shows.  A report is moved there when it is complete; names that begin with a dot are of other files.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 DIRECTORY: Final = "splits"
 SUMMARY: Final = "summary.json"
+PATCH: Final = "report.rdfp"
 SCRATCH: Final = ".spark"
 """For what does not fit into memory, and for libraries that Java unpacks; see `quadlog/replay/job.py`."""
 MAKING: Final = ".making"
@@ -68,12 +69,31 @@ class ReportFiles:
             NoSuchReport: there is none of this name.
 
         """
-        path = self.path / name / f"report.{suffix}"
-        if not _NAME.fullmatch(name) or not path.is_file():
+        path = self._directory_of(name) / f"report.{suffix}"
+        if not path.is_file():
+            raise NoSuchReport(
+                f"the report {name} is not there as {suffix}: effects of a branch were missing"
+            )
+        return path
+
+    def _directory_of(self, name: str) -> Path:
+        path = self.path / name
+        if not _NAME.fullmatch(name) or not (path / SUMMARY).is_file():
             raise NoSuchReport(
                 f"this master has no report {name[:100]!r}: GET /cluster/splits lists those that it has"
             )
         return path
+
+    def drop(self, name: str) -> None:
+        """Remove a report, and the net change of its branches.
+
+        Raises:
+            NoSuchReport: there is none of this name.
+
+        """
+        path = self._directory_of(name)
+        (path / SUMMARY).unlink(missing_ok=True)  # first: what is left of it is no report
+        shutil.rmtree(path, ignore_errors=True)
 
     def prune(self, most: int) -> list[str]:
         """Remove the oldest reports, so that at most `most` are left; return their names."""

@@ -184,6 +184,18 @@ class SplitReporter:
 
     # --- for any thread -----------------------------------------------------------------------------------
 
+    def drop(self, name: str) -> None:
+        """Remove a report; it is not made again.
+
+        Raises:
+            NoSuchReport: there is none of this name.
+
+        """
+        with self._lock:
+            self.files.drop(name)
+            self._reports = [one for one in self._reports if one["name"] != name]
+        log.info("split_report_removed", name=name)
+
     def listed(self, moment: float) -> ReportList:
         """Return the reports, and what is missing; `moment`: steady milliseconds."""
         with self._lock:

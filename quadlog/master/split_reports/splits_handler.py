@@ -1,7 +1,8 @@
 """`/cluster/splits`: the reports of splits that are over, as this master has them.
 
-GET  /cluster/splits          what each of them found in total, what is being made, and what failed
-GET  /cluster/splits/{name}   one of them, as JSON, HTML or Turtle
+GET    /cluster/splits          what each of them found in total, what is being made, and what failed
+GET    /cluster/splits/{name}   one of them, as JSON, HTML or Turtle; or the net change of its branches, as RDF Patch
+DELETE /cluster/splits/{name}   removes it
 """
 
 from __future__ import annotations
@@ -26,7 +27,12 @@ if TYPE_CHECKING:
 
     from quadlog.master.split_reports.split_reporter import SplitReporter
 
-SUFFIXES: Final = {"application/json": "json", "text/html": "html", "text/turtle": "ttl"}
+SUFFIXES: Final = {
+    "application/json": "json",
+    "text/html": "html",
+    "text/turtle": "ttl",
+    "application/rdf-patch": "rdfp",
+}
 """Suffix of the file of each media type; the first one is the default."""
 PATH: Final = "/cluster/splits"
 PIECE: Final = 64 * 1024
@@ -76,6 +82,17 @@ class SplitsHandler:
             "Cache-Control": "no-store",
         }
         return StreamingResponse(iterate_in_threadpool(_pieces(path)), headers=headers)
+
+    async def drop(self, request: Request) -> Response:
+        """Remove one of them.
+
+        Raises:
+            NoSuchReport: there is none of this name.
+
+        """
+        refuse_others(parameters_of(request), ())
+        await to_thread.run_sync(self._reporter.drop, request.path_params["name"])
+        return Response(status_code=204)
 
     def _found(self, name: str, suffix: str) -> tuple[Path, int]:
         """Return the path of a file of a report, and its size, which does not change."""

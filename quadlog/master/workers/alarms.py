@@ -52,6 +52,8 @@ class AlarmName(StrEnum):
     """A setting of a topic of this data centre is not as quadlog needs it."""
     DELETED = "log-records-deleted"
     """Something else than a master deleted the oldest records of the agreed or the effects topic."""
+    VIOLATIONS = "audit-violations"
+    """An audit has found records that contradict others."""
 
     SILENT = "members-silent"
     """Members of the view are not heard: writes wait, and are refused after some rounds."""
@@ -118,6 +120,10 @@ WHAT_TO_DO: Final = {
     AlarmName.QUORUM: "set another one, as N/2 + 1: `quadlog config set synchro-quorum`",
     AlarmName.SETTINGS_DIFFER: "make the files equal, or agree on a value: `quadlog config set`",
     AlarmName.MISSET: "set it as the reason says",
+    AlarmName.VIOLATIONS: (
+        "see all of them with `quadlog audit report`, and what each means in docs/audit.md; the alarm ends when the"
+        " records of that topic are deleted (kafka-delete-records), or have expired"
+    ),
     AlarmName.DELETED: (
         "find out what deleted them (retention.ms, retention.bytes, kafka-delete-records) and stop that; keep the"
         " data-dirs of the workers of this data centre, and make a backup: `quadlog backup`. A worker that needs the"

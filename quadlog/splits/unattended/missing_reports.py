@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import json
 import shutil
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from quadlog.errors import QuadlogError
-from quadlog.master.split_reports.report_files import MAKING, SUMMARY
+from quadlog.errors import QuadlogError, Unavailable
+from quadlog.master.split_reports.report_files import MAKING, PATCH, SUMMARY
 from quadlog.master.split_reports.report_request import ReportOutcome
 from quadlog.replay.spark import SparkSettings, told
 from quadlog.replay.survey import Surveyor
 from quadlog.settings.units import MIB
+from quadlog.splits.branch_patch import write_patch
 from quadlog.splits.cases import ended_branches
 from quadlog.splits.job import write_report
 from quadlog.splits.report import Report
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from quadlog.master.split_reports.report_request import EndedSide, ReportRequest
+    from quadlog.splits.cases import Case
 
 WAITS: Final = "waits"
 """Class of updates that are not evaluated again yet."""
@@ -83,7 +86,9 @@ class MissingReports:
         wanted = replace(self._options(), branch=name)
         shutil.rmtree(wanted.directory, ignore_errors=True)
         (wanted.directory / WORK).mkdir(parents=True)
-        report = Report(wanted, self._spark, lambda _: nullcontext()).make()
+        report = Report(wanted, self._spark, lambda _: nullcontext()).make(
+            partial(_write_patch, wanted.directory / PATCH)
+        )
         if not is_urgent and (reason := missing_in(report)):
             self._missing.append((side, reason))
             return
@@ -108,6 +113,15 @@ class MissingReports:
             limits=PREVIEWS,
             spark=spark_of(request),
         )
+
+
+def _write_patch(path: Path, case: Case) -> None:
+    """Write the net change of the branches; without their effects there is none."""
+    with suppress(Unavailable):
+        draft = path.with_name(f".{path.name}")
+        with draft.open("w", encoding="utf-8") as out:
+            write_patch(case.branches, out, lambda _: nullcontext())
+        draft.rename(path)
 
 
 def spark_of(request: ReportRequest) -> SparkSettings:

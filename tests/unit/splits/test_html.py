@@ -232,3 +232,12 @@ def test_classes_without_updates_are_named_if_there_are_any() -> None:
     some = [update(number, update_class.value) for number, update_class in enumerate(UpdateClass)]
     assert "None: " not in html_of(report(branch(*some)))
     assert "None: duplicate." in html_of(report(branch(*some[1:])))
+
+
+@pytest.mark.parametrize("kind", [*UpdateClass])
+def test_each_class_has_a_colour_in_light_and_dark_and_on_paper(kind: UpdateClass) -> None:
+    page = html_of(report(branch(update(211, kind.value))))
+    assert len(re.findall(rf"--{kind.value}: #[0-9a-f]{{3,6}};", page)) == 3
+    assert f".{kind.value} {{ color: var(--{kind.value}); fill: var(--{kind.value}); }}" in page
+    shown = "tag" if kind is UpdateClass.UNFORESEEN else kind.value
+    assert f".filters .box > .{shown} {{ color: var(--{kind.value}); }}" in page

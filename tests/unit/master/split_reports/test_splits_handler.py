@@ -48,6 +48,7 @@ def ask(files: ReportFiles, path: str, accept: str | None = None, method: str = 
             routes=[
                 Route("/cluster/splits", handler.listed, methods=["GET"]),
                 Route("/cluster/splits/{name}", handler.one, methods=["GET"]),
+                Route("/cluster/splits/{name}", handler.drop, methods=["DELETE"]),
             ],
             exception_handlers={QuadlogError: handle_error},
         )
@@ -67,7 +68,8 @@ def test_the_list_has_the_totals_and_links(files: ReportFiles) -> None:
     assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
     said = answer.json()
     url = f"/cluster/splits/{NAME}"
-    links = {"application/json": url, "text/html": url, "text/turtle": url}
+    types = ("application/json", "text/html", "text/turtle", "application/rdf-patch")
+    links = dict.fromkeys(types, url)
     assert said == {
         "node": "m1",
         "dc": "dc1",
@@ -132,3 +134,22 @@ def test_a_file_that_is_missing_is_404(files: ReportFiles) -> None:
 def test_a_parameter_is_refused(files: ReportFiles) -> None:
     for path in ("/cluster/splits", f"/cluster/splits/{NAME}"):
         assert ask(files, f"{path}?limit=1").status_code == 400
+
+
+def test_the_net_change_is_there_if_effects_were(files: ReportFiles) -> None:
+    lacking = ask(files, f"/cluster/splits/{NAME}", "application/rdf-patch")
+    assert (lacking.status_code, lacking.json()["error"]) == (404, "NoSuchReport")
+    assert "effects of a branch were missing" in lacking.json()["message"]
+    (files.path / NAME / "report.rdfp").write_text("TX .\nTC .\n")
+    answer = ask(files, f"/cluster/splits/{NAME}", "application/rdf-patch")
+    assert (answer.status_code, answer.text) == (200, "TX .\nTC .\n")
+
+
+def test_what_is_dropped_is_gone(files: ReportFiles) -> None:
+    assert ask(files, "/cluster/splits/8-00", method="DELETE").status_code == 404
+    assert ask(files, "/cluster/splits/..", method="DELETE").status_code == 404
+    answer = ask(files, f"/cluster/splits/{NAME}", method="DELETE")
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert not (files.path / NAME).exists()
+    assert ask(files, "/cluster/splits").json()["reports"] == []
+    assert ask(files, f"/cluster/splits/{NAME}", method="DELETE").status_code == 404
