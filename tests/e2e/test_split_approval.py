@@ -247,6 +247,14 @@ def test_what_was_approved_happens(lab: RunningLab, tmp_path: Path) -> None:
         report = json.loads((tmp_path / "report" / "report.json").read_text())
         assert report["branches"][0]["classes"] == {"commutes": 2, "dropped": 1}
         assert report["plan"] == foreseen["plan"]
+        name = report["branches"][0]["name"]
+        shown = split(cluster, "show", name, "SELECT ?s { ?s <urn:p> 1 } ORDER BY ?s")
+        assert shown.returncode == 0, shown.stderr
+        assert {f"<urn:{one}>" for one in ids} <= {*shown.stdout.splitlines()}, (
+            "also the one that was dropped"
+        )
+        refused = split(cluster, "show", name, "DROP ALL")
+        assert (refused.returncode, "Forbidden" in refused.stderr) == (1, True), refused.stderr
         plain = plain_splits.report(cluster.lab.repository, plain_topics(cluster))
         assert plain.hash == foreseen["plan"]
 

@@ -15,7 +15,8 @@ LONG_MS: Final = 250.0
 """CPU milliseconds from which a question is long.  Elapsed time is no measure: on a busy machine all take long."""
 
 HELD_MS: Final = 2000.0
-"""Elapsed milliseconds from which a question is long in any case: it waits for a disk, or for its client."""
+"""Elapsed milliseconds from which a question counts as long where that takes no place from others: it waits for a disk,
+for its client, or for a core."""
 
 KNOWN: Final = 1000
 """Maximum texts that are remembered as long, by their hashes."""

@@ -121,13 +121,19 @@ class Scheduler:
         if ran > HELD_MS and first in (back := reader.take_back()):  # the process does not even begin
             self._lanes.put_back(back)
             self._readers.discard(reader)
-        elif cpu_ms > LONG_MS or ran > HELD_MS:
+        elif cpu_ms > LONG_MS:
             self._turn_long(reader, first, moment)
+        elif ran > HELD_MS and (self._has_place_for_long or first.is_answered):
+            reader.is_long = True  # not remembered: on a busy machine all take long
+
+    @property
+    def _has_place_for_long(self) -> bool:
+        return self._readers.longs < self._readers.most_long
 
     def _turn_long(self, reader: ReadingProcess, call: ReadCall, moment: float) -> None:
         """Make a call long: it keeps its process if the limit permits or its answer has begun, and waits otherwise."""
         self._lanes.learn(call.question.text, is_long=True)
-        if self._readers.longs < self._readers.most_long or call.is_answered:
+        if self._has_place_for_long or call.is_answered:
             reader.is_long = True
             return
         reader.calls.remove(call)
@@ -147,7 +153,7 @@ class Scheduler:
     def _end_waiting(self, moment: float) -> None:
         readers = self._readers
         for call in list(self._lanes):
-            waits_for_start = readers.starting and not (call.is_long and readers.longs >= readers.most_long)
+            waits_for_start = readers.starting and not (call.is_long and not self._has_place_for_long)
             patience_s = self._start_s if waits_for_start else self.turn_s
             if moment - call.asked_at <= patience_s * 1000:
                 continue
@@ -172,7 +178,7 @@ class Scheduler:
 
     def _next_for_long(self) -> ReadingProcess | None:
         readers = self._readers
-        if readers.longs >= readers.most_long:
+        if not self._has_place_for_long:
             return None
         call = self._lanes.long[0]
         if call.question.text is None:
@@ -187,7 +193,7 @@ class Scheduler:
         if readers.idle:
             return readers.idle[-1]
         # A long question that may begin needs a process without other questions.
-        depth = 1 if self._lanes.long and readers.longs < readers.most_long else DEPTH
+        depth = 1 if self._lanes.long and self._has_place_for_long else DEPTH
         for reader in readers.busy:
             if len(reader.calls) < depth and not (reader.is_slow or reader.is_long or reader.is_retiring):
                 return reader
