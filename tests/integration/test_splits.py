@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 from hashlib import blake2b
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -253,6 +254,17 @@ def test_a_report_of_what_was_foreseen_has_the_hash_of_the_preview(
     assert (now["branches"], now["reasons"], len(now["sides"])) == ([], [], 1)
     with pytest.raises(UserError, match="there is no branch 9-x; there are 3-"):
         made(spark, topics, tmp_path / "b", is_over=True, branch="9-x")
+
+
+def test_a_branch_whose_effects_claim_another_state_is_not_shown(
+    spark: SparkSession, topics: SplitTopics, tmp_path: Path
+) -> None:
+    ours, theirs = one_of_each()
+    theirs.effects[-1] = replace(theirs.effects[-1], signature_after=bytes(32))
+    topics.apart(ours, theirs)
+    wanted, name = options(topics, tmp_path), f"3-{MINORITY.id.hex()[:12]}"
+    with pytest.raises(StateError, match="do not lead to the state that effect 11 claims"):
+        shown_branch(wanted, spark, lambda _: nullcontext(), name, tmp_path)
 
 
 def test_an_approval_is_not_in_the_plan_but_what_it_drops_is(

@@ -11,7 +11,7 @@ import pytest
 from quadlog.clock import now
 from quadlog.core.agreement.cluster_view import KnownMaster
 from quadlog.core.model import START, RejoinReport
-from quadlog.errors import QuadlogError, SetupError
+from quadlog.errors import NoSuchReport, QuadlogError, SetupError
 from quadlog.master.split_reports.report_files import ReportFiles
 from quadlog.master.split_reports.report_request import EndedSide, ReportOutcome
 from quadlog.master.split_reports.report_schedule import PAUSES_S
@@ -114,6 +114,22 @@ def test_a_side_that_gave_way_is_reported_once(scene: Scene) -> None:
     scene.wait()
     assert len(scene.asked) == 1, "also after a restart"
     assert scene.reporter.status()["newest"] == NAME
+
+
+def test_what_is_dropped_is_not_made_again(scene: Scene) -> None:
+    scene.gave_way()
+    scene.outcome = scene.made()
+    scene.wait()
+    scene.reporter.drop(NAME)
+    assert not (scene.files.path / NAME).exists()
+    assert scene.reporter.listed(scene.moment).reports == []
+    assert scene.reporter.status()["made"] == 0
+    scene.tick(3600)
+    scene.start()
+    scene.wait()
+    assert len(scene.asked) == 1
+    with pytest.raises(NoSuchReport):
+        scene.reporter.drop(NAME)
 
 
 def test_nothing_is_reported_where_nothing_gave_way(scene: Scene) -> None:
