@@ -33,7 +33,8 @@ def leashed(command: list[str]) -> list[str]:
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command]
 
 
-def _tie_to_parent(parent: int) -> None:
+def tie_to_parent(parent: int) -> None:
+    """Let this process die with the one that started it, whose pid was `parent`."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:  # the parent died before the call
@@ -59,7 +60,7 @@ def _fork_guard(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    _tie_to_parent(int(sys.argv[1]))
+    tie_to_parent(int(sys.argv[1]))
     try:
         os.execvp(sys.argv[2], sys.argv[2:])  # noqa: S606  our own caller chose the program
     except OSError as error:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from quadlog.errors import QuadlogError, SetupError
 from quadlog.kafka.ports import is_free
+from quadlog.lab.forked import ForkedNode
 from quadlog.lab.processes import is_suspended
 from quadlog.leash import leashed
 
@@ -39,13 +40,15 @@ class Child:
     address: str
     ports: tuple[int, ...]
     commands: Callable[[], list[list[str]]]
+    is_forked: bool = False
+    """True if its command consists of the arguments of `quadlog`, which a fork runs: see `forked`."""
     probe: Callable[[], Awaitable[bool]]
     """Returns whether it does all that it is there for."""
     probe_alone: Callable[[], Awaitable[bool]]
     """Returns whether it serves, as far as it can while other processes of the lab may be down."""
     log: Path
     environment: Mapping[str, str]
-    popen: subprocess.Popen[bytes] | None = None
+    popen: subprocess.Popen[bytes] | ForkedNode | None = None
     expected: bool = False
     """True if its end was requested, so that it is not reported as a failure."""
     starting: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -106,13 +109,17 @@ class Child:
     def _spawn(self, command: list[str], environment: Mapping[str, str] | None) -> None:
         """Fork in this thread, which must be the main one: see `leash`."""
         self.expected = False
+        variables = {**self.environment, **(environment or {})}
+        if self.is_forked:
+            self.popen = ForkedNode(command, log=self.log, environment=variables)
+            return
         with self.log.open("ab") as log:
             self.popen = subprocess.Popen(  # noqa: S603  our own command
                 leashed(command),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**self.environment, **(environment or {})},
+                env=variables,
                 start_new_session=True,  # Ctrl-C on the terminal reaches only the lab
             )
 
@@ -130,9 +137,9 @@ class Child:
             self.expected = True
         with suppress(ProcessLookupError):
             if number == signal.SIGKILL:
-                os.killpg(self.popen.pid, number)
-            else:
-                self.popen.send_signal(number)
+                with suppress(ProcessLookupError):  # a fork that has no group of its own yet
+                    os.killpg(self.popen.pid, number)
+            self.popen.send_signal(number)
 
     async def gone(self, within: float = math.inf) -> bool:
         """Wait at most `within` seconds for the end of the process; return whether it has ended."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def make_children(
     directory: LabDirectory,
     installation: Installation,
-    node_command: list[str],
+    node_command: list[str] | None,
     http: httpx.AsyncClient,
     variables: Mapping[str, str],
     *,
@@ -43,7 +43,8 @@ def make_children(
 ) -> dict[str, Child]:
     """Return a child for every node, in the order of their start; write their files.
 
-    `variables`: added to the environment of all of them; `bind`: address at which they listen for clients.
+    `node_command`: the program of masters and workers; None: they are forks of the fork server.  `variables`: added to
+    the environment of all of them.  `bind`: address at which they listen for clients.
     """
     environment = child_environment({**os.environ, **variables}, directory.record.lab_id)
     (directory.path / "logs").mkdir(exist_ok=True)
@@ -63,12 +64,13 @@ def make_children(
             probe = _http_probe(http, address + _ready_path(directory, node))
             if node.kind == "master" and directory.record.shape.writes(node.dc):
                 probe_alone = _http_probe(http, f"{address}/healthz/ready?for=reads")
-            commands = _node_commands(node, node_command, write_settings(directory, node, bind))
+            commands = _node_commands(node, node_command or [], write_settings(directory, node, bind))
         children[node.id] = Child(
             node=node,
             address=address,
             ports=ports,
             commands=commands,
+            is_forked=node_command is None and node.kind in {"master", "worker"},
             probe=probe,
             probe_alone=probe_alone or probe,
             log=directory.log(node.id),

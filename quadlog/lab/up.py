@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import sys
 import tempfile
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ import httpx
 
 from quadlog.errors import QuadlogError, SetupError
 from quadlog.kafka.prepare import prepare
-from quadlog.lab import control, processes
+from quadlog.lab import control, forked, processes
 from quadlog.lab.children import make_children
 from quadlog.lab.directory import LabDirectory, check_ports, open_directory
 from quadlog.lab.events import Events
@@ -89,10 +88,13 @@ async def _run(
     directory: LabDirectory, installation: Installation, options: UpOptions, stop: StopSignal, events: Events
 ) -> None:
     stop.hand_over_to_loop()
-    node_command = options.node_command or [sys.executable, "-m", "quadlog"]
+    if options.node_command is None and any(
+        node.kind in {"master", "worker"} for node in directory.record.nodes
+    ):
+        forked.prepare()
     async with httpx.AsyncClient(trust_env=False) as http:
         children = make_children(
-            directory, installation, node_command, http, options.variables, bind=options.bind
+            directory, installation, options.node_command, http, options.variables, bind=options.bind
         )
         ready = options.ready.absolute() if options.ready else None
         supervisor = Supervisor(directory, children, events, ready)

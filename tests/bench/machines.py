@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quadlog.lab import processes
+from quadlog.lab import forked, processes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,8 +35,8 @@ def lab_of(pid: int) -> str:
     return next(one for one in variables if one.startswith(mark)).removeprefix(mark).decode()
 
 
-def kind_of(command: Sequence[str]) -> str:
-    """What a process is, by its command line.
+def kind_of(command: Sequence[str], name: str = "") -> str:
+    """What a process is, by its command line, and its name in `top` if it is a fork.
 
     >>> kind_of(["python", "-m", "quadlog", "master", "--config", "x"]), kind_of(["/usr/bin/java", "kafka"])
     ('masters', 'brokers')
@@ -44,7 +44,11 @@ def kind_of(command: Sequence[str]) -> str:
     'lab'
     >>> kind_of(["python", "-m", "quadlog.worker.reads.reader_process", "/copies/1"])
     'readers'
+    >>> kind_of(["python", "-c", "from multiprocessing.forkserver import main"], "quadlog-worker")
+    'workers'
     """
+    if name.startswith(forked.NAME):
+        return f"{name.removeprefix(forked.NAME)}s"
     if "java" in Path(command[0]).name:
         return "brokers"
     if "quadlog.worker.reads.reader_process" in command:
@@ -69,7 +73,8 @@ def cpu_s(lab_id: str) -> dict[tuple[int, int], Spent]:
     found: dict[tuple[int, int], Spent] = {}
     for pid in processes.of_lab(lab_id):
         with suppress(OSError, IndexError):  # it may just have ended
-            kind = kind_of(Path(f"/proc/{pid}/cmdline").read_text().split("\0"))
+            command = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+            kind = kind_of(command, Path(f"/proc/{pid}/comm").read_text().strip())
             whole = _seconds(Path(f"/proc/{pid}/stat"))
             for task in Path(f"/proc/{pid}/task").iterdir():
                 tid, seconds = int(task.name), _seconds(task / "stat")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.clusters.book import Book, check_exactly_once, one_log, resolve, write
 from tests.support.clusters.cluster import Cluster, ask, evaluating, recount
-from tests.support.labs import BROKERS
+from tests.support.labs import BROKERS, NEW_PROCESSES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +40,7 @@ def test_all_three_data_centres_decide_the_same_while_evaluators_die(
     tmp_path: Path, seconds: int, kills: int
 ) -> None:
     texts = {f"chance-{number}": text_of(number) for number in range(100_000)}
-    with BROKERS.lab(tmp_path / "lab", dcs=3, workers=2) as lab:
+    with BROKERS.lab(tmp_path / "lab", dcs=3, workers=2, node_command=NEW_PROCESSES) as lab:
         cluster, book, killed = Cluster(lab), Book(texts=texts), list[str]()
         enough = 200 * seconds / 60
 

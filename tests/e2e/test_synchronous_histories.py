@@ -42,7 +42,7 @@ from tests.support.histories.recorder import (
     HistoryRecorder,
     RecordingClient,
 )
-from tests.support.labs import BROKERS
+from tests.support.labs import BROKERS, NEW_PROCESSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -295,7 +295,7 @@ def read_the_end(cluster: Cluster, recorder: HistoryRecorder, urls: dict[str, st
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     directory = tmp_path_factory.mktemp("histories") / "lab"
-    with BROKERS.lab(directory, dcs=3, workers=2, settings=SETTINGS) as running:
+    with BROKERS.lab(directory, dcs=3, workers=2, settings=SETTINGS, node_command=NEW_PROCESSES) as running:
         yield Cluster(running)
 
 

@@ -26,7 +26,7 @@ from tests.support.clusters.book import (
     write,
 )
 from tests.support.clusters.cluster import HTTP, Cluster, recount
-from tests.support.labs import BROKERS
+from tests.support.labs import BROKERS, NEW_PROCESSES
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence
@@ -48,7 +48,9 @@ INTEGER = "<http://www.w3.org/2001/XMLSchema#integer>"
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three data centres whose processes die and come back."""
-    with BROKERS.lab(tmp_path_factory.mktemp("writes") / "lab", dcs=3, workers=2) as lab:
+    with BROKERS.lab(
+        tmp_path_factory.mktemp("writes") / "lab", dcs=3, workers=2, node_command=NEW_PROCESSES
+    ) as lab:
         yield Cluster(lab)
 
 
