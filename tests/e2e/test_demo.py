@@ -61,7 +61,7 @@ def left_on_disk(directory: Path) -> list[str]:
 
 @pytest.mark.long("the demo as a user sees it, brokers included")
 @pytest.mark.timeout(TIMEOUT)
-@pytest.mark.parametrize("triples", [6_000, pytest.param(None, marks=pytest.mark.soak, id="all")])
+@pytest.mark.parametrize("triples", [3_000, pytest.param(None, marks=pytest.mark.soak, id="all")])
 def test_every_worker_ends_with_the_file(tmp_path: Path, triples: int | None) -> None:
     directory = tmp_path / "demo"
     package = {"PYTHONPATH": part_of_brick(tmp_path / "package", triples)} if triples else {}

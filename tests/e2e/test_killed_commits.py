@@ -42,8 +42,8 @@ def until_dead(lab: Cluster) -> None:
             time.sleep(0.02)
 
 
-@pytest.mark.long("seven deaths and starts")
-@pytest.mark.parametrize("hits", [7, pytest.param(20, marks=pytest.mark.soak)])
+@pytest.mark.long("four deaths and starts")
+@pytest.mark.parametrize("hits", [4, pytest.param(20, marks=pytest.mark.soak)])
 def test_a_follower_dies_within_its_commits(lab: Cluster, hits: int) -> None:
     kills = 0
     until(lambda: len(lab.status()["workers"]) == len(lab.workers))  # reads need the other one

@@ -119,13 +119,13 @@ def brokers() -> Iterator[RunningLab]:
 
 def test_a_lab_uses_the_brokers_of_another_one_and_leaves_them(brokers: RunningLab, tmp_path: Path) -> None:
     """Its masters and workers are its own, and so are its links: through these its data centres reach the brokers."""
-    shape = Shape(dcs=2, workers=1, node_command=STAND_IN, brokers=brokers.ready, repository="r1")
+    shape = Shape(dcs=2, workers=1, node_command=STAND_IN, brokers=brokers.ready, repository="of-this-test")
     with running_lab(tmp_path / "d", **shape) as lab:
         assert list(lab.states()) == ["links", "dc1-m1", "dc2-m1", "dc1-w1", "dc2-w1"]
-        assert (lab.data["repository"], lab.dcs[0]["broker_pid"]) == ("r1", None)
+        assert (lab.data["repository"], lab.dcs[0]["broker_pid"]) == ("of-this-test", None)
         assert [dc["kafka"] for dc in lab.dcs] == [dc["kafka"] for dc in brokers.dcs[:2]]
         settings = tomllib.loads((lab.directory / "nodes/dc1-m1/master.toml").read_text())
-        assert settings["repository"] == "r1"
+        assert settings["repository"] == "of-this-test"
         other = settings["peer"]["1"]["kafka"]
         assert other != lab.dcs[1]["kafka"], "a door of the links"
         assert is_serving(other)
@@ -134,8 +134,8 @@ def test_a_lab_uses_the_brokers_of_another_one_and_leaves_them(brokers: RunningL
         said = fails(start_lab(tmp_path / "second", **shape))
         assert "another program listens on its port" in said, "one lab at a time"
     assert is_serving(brokers.dcs[0]["kafka"])
-    said = fails(start_lab(tmp_path / "d", repository="r3"))
-    assert "has the repository r1 on" in said
+    said = fails(start_lab(tmp_path / "d", repository="another"))
+    assert "has the repository of-this-test on" in said
     with running_lab(tmp_path / "d") as again:
         assert [dc["kafka"] for dc in again.dcs] == [dc["kafka"] for dc in brokers.dcs[:2]]
         assert "dc1 - dc2: open" in again.links("link", "dc1", "dc2"), "a new run is healed"

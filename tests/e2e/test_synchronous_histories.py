@@ -54,7 +54,7 @@ SETTINGS: Final = [
     "request-timeout=5",
     f"sync-graphs={SYNC_GRAPH}",
 ]
-SHORT_S: Final = 30.0
+SHORT_S: Final = 20.0
 LONG_S: Final = 180.0
 SEED: Final = int(os.environ.get("TEST_HISTORY_SEED", "1"))
 RUNS: Final = range(SEED, SEED + 8)

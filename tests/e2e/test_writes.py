@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from tests.support.clusters.book import Logged
 
 WRITERS = 48
-WRITER_PAUSE_S = 0.5
+WRITER_PAUSE_S = 0.8
 LISTS = 50
 APPENDERS = 64
-APPENDER_PAUSE_S = 1.0
+APPENDER_PAUSE_S = 1.5
 PLENTY: Final = 20
 """Times as many as are needed: some are left while the last process is started, however long that takes."""
 SEED = 4

@@ -457,9 +457,8 @@ def random_text(random: Random) -> str:
     )
 
 
-@pytest.mark.parametrize(
-    "seed", [7, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(30) if seed != 7)]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(30))
 def test_random_sides_have_the_plan_of_the_plain_reader(
     spark: SparkSession, topics: SplitTopics, tmp_path: Path, seed: int
 ) -> None:

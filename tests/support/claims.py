@@ -58,9 +58,11 @@ class Claims:
 
 
 def shared_name(item: pytest.Item) -> str:
-    """What is claimed as a whole: what waits of a module, its rest, or all that take the cluster of their package."""
+    """What is claimed as a whole: what waits of a module, its rest, or all that have a cluster or a Spark session."""
     module, _, _ = item.nodeid.partition("::")
     package, _, _ = module.rpartition("/")
+    if "spark" in getattr(item, "fixturenames", ()):
+        return "tests with the Spark session"
     name = package if package.endswith("/shared") else module
     return f"{name} waits" if item.get_closest_marker("waits") else name
 

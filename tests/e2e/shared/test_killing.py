@@ -188,7 +188,7 @@ def test_reads_are_as_new_as_they_ask_to_be(cluster: Cluster) -> None:
         return int(answer.text.split()[1])
 
     with updating(cluster, subject) as acknowledged:
-        for _ in range(60):
+        for _ in range(30):
             newest = acknowledged[-1][0]
             assert value(0, {}) >= newest, "session is the default"
             newest = acknowledged[-1][0]
