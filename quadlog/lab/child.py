@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from quadlog.lab.shape import LabNode
 
 POLL = 0.05
+PROBE_S = 0.1
+"""Seconds between two probes: a dozen processes that start are asked by one, which takes CPU from them."""
 LAST_LINES = 15
 
 
@@ -100,7 +102,7 @@ class Child:
             self._spawn(last, environment)
             probe = self.probe if environment is None else self.probe_alone
             while self.is_alive and not await probe():  # noqa: ASYNC110  nobody tells
-                await asyncio.sleep(POLL)
+                await asyncio.sleep(PROBE_S)
             if not self.is_alive:  # then another program answered the probe
                 error = self.died("during start")
                 raise error

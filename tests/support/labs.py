@@ -33,7 +33,7 @@ STAND_IN = f"{sys.executable} {Path(__file__).with_name('stand_in.py')}"
 """For `node_command`: processes that only answer 200, to test the lab without masters and workers."""
 NEW_PROCESSES = f"{sys.executable} -m quadlog"
 """For `node_command`: each node is a new process, as an operator starts it, with a seed for hashes of its own."""
-SCALED = {"QUADLOG_IDLE_ROUND": "0.25", "QUADLOG_SPLIT_REPORTS": "0"}
+SCALED = {"QUADLOG_IDLE_ROUND": "0.5", "QUADLOG_SPLIT_REPORTS": "0"}
 """Settings that make a cluster's own seconds shorter, and that start no Spark after each split; tests that prove the
 defaults give them again."""
 QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
