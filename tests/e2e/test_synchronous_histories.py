@@ -304,7 +304,7 @@ def short_run(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Rec
     return run(cluster, tmp_path_factory.mktemp("short"), SEED, seconds=SHORT_S, longest_s=4.0, quiet_s=3.0)
 
 
-@pytest.mark.long("clients and disturbances for 30 s")
+@pytest.mark.long("clients and disturbances for 20 s")
 def test_one_order_explains_a_run(short_run: RecordedRun) -> None:
     assert short_run.faults() == []
     is_not_trivial(short_run)

@@ -281,9 +281,8 @@ def test_an_approval_is_not_in_the_plan_but_what_it_drops_is(
     preview = made(spark, topics, tmp_path / "p", drop=frozenset({gone.id.hex()}))
     classes = {"commutes": 1, "differs": 1, "dropped": 1}
     assert preview["branches"][0]["classes"] == classes
-    for number, ids in enumerate((["00" * 16], [gone.id.hex(), "00" * 16])):
-        with pytest.raises(UserError, match="are of a branch that gives way"):
-            made(spark, topics, tmp_path / f"x{number}", drop=frozenset(ids))
+    with pytest.raises(UserError, match="are of a branch that gives way"):
+        made(spark, topics, tmp_path / "x", drop=frozenset({gone.id.hex(), "00" * 16}))
     for side, dcs in ((ours, ("dc1", "dc2")), (theirs, ("dc3",))):
         approval = Approval(bytes.fromhex(preview["plan"]), side.last, frozenset({gone.id}))
         side.agree(f"approved by {dcs}", kind=TransactionKind.CONFIG, options=approval.options)
@@ -310,15 +309,14 @@ def test_what_happened_otherwise_has_another_hash(
     theirs.agree('INSERT DATA { <urn:b> <urn:p> "1" }', inserted=[quad("urn:b")])
     ours.agree('INSERT DATA { <urn:w> <urn:p> "1" }', inserted=[quad("urn:w")])
     topics.apart(ours, theirs)
-    preview = made(spark, topics, tmp_path / "p")
-    assert preview["branches"][0]["classes"] == {"commutes": 2}
+    preview = plain_splits.preview(topics.repository, read_topics(topics.repository, topics.kafkas))
     then = ours.fork(AGAIN)
     then.agree("a late update of the winner", deleted=[quad("urn:x")], inserted=[quad("urn:x", 3)])
     then.agree_again(theirs.entries[FORK], inserted=[quad("urn:n", 3, "urn:q")])
     topics.together(FORK, ours, then)
     report = made(spark, topics, tmp_path / "r", is_over=True)
     assert report["branches"][0]["classes"] == {"differs": 1, "waits": 1}
-    assert report["plan"] != preview["plan"]
+    assert report["plan"] != preview.hash
 
 
 def test_of_three_branches_the_second_follows_the_first(
