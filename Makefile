@@ -57,7 +57,7 @@ follows: setup $(FIRST)
 waits: setup  ## Whole clusters, and what measures time: one test at a time
 	$(PYTEST) --durations=10 -m "waits and not soak" --junitxml $(RESULTS)/$@.xml
 
-COMPUTES = nice -n 15 $(PYTEST) --durations=10 -m "not waits and not soak" $(CLAIM) --junitxml $(RESULTS)/$@.xml $(QUIETLY)
+COMPUTES = nice -n 10 $(PYTEST) --durations=10 -m "not waits and not soak" $(CLAIM) --junitxml $(RESULTS)/$@.xml $(QUIETLY)
 
 computes: setup  ## The other tests, with a low priority; what they say comes at their end
 	@mkdir -p $(RESULTS)

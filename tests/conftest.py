@@ -10,8 +10,9 @@ import pytest
 from hypothesis import settings
 
 from quadlog.kafka.ports import PORTS, bounds
-from tests.support.labs import BROKERS, running_broker
+from tests.support.labs import running_broker
 from tests.support.record import Record
+from tests.support.shared_brokers import BROKERS
 
 pytest_plugins = ["tests.support.claims"]
 os.environ.setdefault(

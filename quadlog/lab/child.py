@@ -96,7 +96,7 @@ class Child:
             for command in first:
                 self._spawn(command, environment)
                 await self.gone()
-                if self.popen is None or self.popen.returncode != 0:
+                if self.popen is None or self.popen.poll() != 0:
                     error = self.died("while its storage was formatted")
                     raise error
             self._spawn(last, environment)

@@ -45,13 +45,8 @@ class ForkedNode:
         assert self._process.pid is not None, "it is started"
         self.pid: Final[int] = self._process.pid
 
-    @property
-    def returncode(self) -> int | None:
-        """The exit code, or minus the number of the signal that ended it; None while it runs."""
-        return self._process.exitcode
-
     def poll(self) -> int | None:
-        """Return the exit code; None while it runs."""
+        """Return the exit code, or minus the number of the signal that ended it; None while it runs."""
         return self._process.exitcode
 
     def send_signal(self, number: signal.Signals) -> None:
@@ -63,7 +58,7 @@ class ForkedNode:
 def _run(arguments: list[str], log: str, environment: dict[str, str]) -> None:
     """Become the node: called in the fork."""
     os.setsid()
-    tie_to_parent(os.getppid())
+    tie_to_parent(sys.modules[PRELOADED].SERVER)
     for path, flags, own in (
         (os.devnull, os.O_RDONLY, (0,)),
         (log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, (1, 2)),

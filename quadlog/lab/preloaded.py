@@ -22,4 +22,6 @@ with starting():
         import_module(name)
 
 gc.freeze()
+SERVER: Final = os.getpid()
+"""Process that forks: each fork dies with it."""
 tie_to_parent(os.getppid())  # forks keep its pipe to the lab open: it would not notice that the lab is gone

@@ -32,7 +32,7 @@ from tests.support.clusters.appends import Amiss, appending
 from tests.support.clusters.cluster import Cluster, until
 from tests.support.clusters.ending import ending
 from tests.support.histories.nemesis import Nemesis
-from tests.support.labs import BROKERS
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

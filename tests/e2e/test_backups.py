@@ -22,7 +22,8 @@ from tests.support.clusters.log_limits import (
     write,
 )
 from tests.support.clusters.trouble import logged
-from tests.support.labs import BROKERS, quadlog
+from tests.support.labs import quadlog
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from tests.support.clusters.cluster import (
     name,
 )
 from tests.support.clusters.statements import send
-from tests.support.labs import BROKERS
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,8 @@ from tests.support.clusters.cluster import HTTP, Cluster, ask, counted, evaluati
 from tests.support.clusters.controls import delete, listed, put
 from tests.support.clusters.many import update_all
 from tests.support.clusters.trouble import logged
-from tests.support.labs import BROKERS, QUICK_JAVA
+from tests.support.labs import QUICK_JAVA
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

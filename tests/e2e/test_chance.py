@@ -10,7 +10,8 @@ import pytest
 
 from tests.support.clusters.book import Book, check_exactly_once, one_log, resolve, write
 from tests.support.clusters.cluster import Cluster, ask, evaluating, recount
-from tests.support.labs import BROKERS, NEW_PROCESSES
+from tests.support.labs import NEW_PROCESSES
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,8 +14,9 @@ from tests.support.clusters.cluster import HTTP, Cluster, nothing_logged, until
 from tests.support.clusters.ending import in_turn
 from tests.support.clusters.log_limits import until_they_begin_behind, write
 from tests.support.clusters.trouble import logged
-from tests.support.labs import BROKERS, quadlog
+from tests.support.labs import quadlog
 from tests.support.settings import WRONG
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

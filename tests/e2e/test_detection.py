@@ -13,7 +13,8 @@ from pyoxigraph import Literal, NamedNode, Quad, Store
 from quadlog.quadstore.applied import Applied
 from tests.support.clusters.cluster import HTTP, Cluster, objects, recount, until
 from tests.support.clusters.trouble import alarms, logged, reads_served, told
-from tests.support.labs import BROKERS, quadlog
+from tests.support.labs import quadlog
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

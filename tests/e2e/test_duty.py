@@ -22,7 +22,7 @@ from tests.support.clusters.duty import (
     wait_for,
     workers_in,
 )
-from tests.support.labs import BROKERS
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

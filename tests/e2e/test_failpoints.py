@@ -43,7 +43,7 @@ from tests.support.clusters.book import (
 )
 from tests.support.clusters.cluster import HTTP, Cluster, recount, until
 from tests.support.clusters.phases import PHASES
-from tests.support.labs import BROKERS
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

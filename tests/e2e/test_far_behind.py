@@ -15,7 +15,7 @@ import pytest
 
 from tests.bench.generator import closed_loop
 from tests.support.clusters.cluster import Cluster, counted, until
-from tests.support.labs import BROKERS
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

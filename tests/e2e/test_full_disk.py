@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.clusters.cluster import Cluster, all_equal, until
 from tests.support.clusters.trouble import printed, reads_served, told
-from tests.support.labs import BROKERS
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from quadlog.worker.catchup.partial_copy import COMING, CopyDescription
 from tests.support.clusters.away import delete_records, one_goes_away
 from tests.support.clusters.cluster import Cluster, counted, evaluating, recount, until
 from tests.support.clusters.trouble import logged
-from tests.support.labs import BROKERS
+from tests.support.shared_brokers import BROKERS
 from tests.support.workers.relay import running_relay
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 from quadlog.errors import SetupError
 from tests.support.clusters.cluster import HTTP, PATIENCE_S, Cluster, recount, until
 from tests.support.clusters.trouble import logged, reads_served, told
-from tests.support.labs import BROKERS
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,16 +18,8 @@ import httpx
 import pytest
 
 from quadlog.kafka.broker_process import is_serving
-from tests.support.labs import (
-    BOUND,
-    BROKERS,
-    STAND_IN,
-    RunningLab,
-    Shape,
-    quadlog,
-    running_lab,
-    start_lab,
-)
+from tests.support.labs import BOUND, STAND_IN, RunningLab, Shape, quadlog, running_lab, start_lab
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

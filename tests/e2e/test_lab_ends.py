@@ -13,7 +13,8 @@ import httpx
 import pytest
 
 from quadlog.lab import processes
-from tests.support.labs import BOUND, BROKERS, STAND_IN, RunningLab, quadlog, running_lab, start_lab
+from tests.support.labs import BOUND, STAND_IN, RunningLab, quadlog, running_lab, start_lab
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from pathlib import Path

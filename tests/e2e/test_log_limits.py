@@ -21,7 +21,7 @@ from tests.support.clusters.log_limits import (
     write,
 )
 from tests.support.clusters.trouble import logged
-from tests.support.labs import BROKERS
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.support.clusters.cluster import HTTP, UPDATE, Cluster, name, objects, records, recount, until
-from tests.support.labs import BROKERS
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,7 +12,8 @@ import pytest
 from quadlog.errors import SetupError
 from tests.support.clusters.cluster import HTTP, UPDATE, Cluster, index_of, name, until
 from tests.support.clusters.trouble import logged
-from tests.support.labs import BROKERS, quadlog
+from tests.support.labs import quadlog
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

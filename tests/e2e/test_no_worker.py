@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.support.clusters.cluster import Cluster, until
-from tests.support.labs import BROKERS
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,8 @@ import pytest
 from tests.support.clusters.appends import Amiss, Appends
 from tests.support.clusters.cluster import HTTP, UPDATE, Cluster, counted, name, until
 from tests.support.clusters.ending import nothing_waits, one_view, views
-from tests.support.labs import BROKERS, quadlog, running_lab
+from tests.support.labs import quadlog, running_lab
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

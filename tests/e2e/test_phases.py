@@ -24,7 +24,7 @@ from tests.support.clusters.appends import Amiss, appending
 from tests.support.clusters.cluster import Cluster, until
 from tests.support.clusters.ending import AGAIN_S, ending, in_turn, views
 from tests.support.clusters.phases import CASES, DCS, PHASES, Case
-from tests.support.labs import BROKERS
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 import pytest
 
 from tests.support.clusters.cluster import HTTP, UPDATE, Cluster, ask, evaluating, index_of, name, until
-from tests.support.labs import BROKERS
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

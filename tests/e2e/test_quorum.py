@@ -10,7 +10,7 @@ import pytest
 from tests.support.clusters.appends import Amiss, appending
 from tests.support.clusters.cluster import HTTP, UPDATE, Cluster, ask, until
 from tests.support.clusters.ending import AGAIN_S, ending, in_turn
-from tests.support.labs import BROKERS
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

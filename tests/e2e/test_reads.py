@@ -16,7 +16,7 @@ import pytest
 
 from quadlog.master.workers.worker_registry import SINK_MS
 from tests.support.clusters.cluster import PATIENCE_S, Cluster, ask, rss, until
-from tests.support.labs import BROKERS
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,11 +16,13 @@ from tests.support.clusters.cluster import Cluster, counted, until
 from tests.support.clusters.ending import AGAIN_S, ending, in_turn, one_view, views
 from tests.support.clusters.rebuilding import nodes_of, rebuild
 from tests.support.clusters.trouble import printed
-from tests.support.labs import BROKERS, RunningLab
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.support.labs import RunningLab
 
 
 @pytest.fixture(scope="module")

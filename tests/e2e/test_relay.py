@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.clusters.appends import Amiss, Appends, appending
 from tests.support.clusters.cluster import Cluster, name, until
-from tests.support.labs import BROKERS
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,8 @@ import pytest
 from quadlog.seed.quads import Tally, quads_of
 from quadlog.seed.sources import files_of
 from tests.support.clusters.cluster import HTTP, Cluster, name, records, recount, until
-from tests.support.labs import BROKERS, quadlog
+from tests.support.labs import quadlog
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

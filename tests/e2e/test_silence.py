@@ -11,7 +11,7 @@ import pytest
 
 from tests.bench.generator import Connection
 from tests.support.clusters.cluster import Cluster, counted, index_of, rss
-from tests.support.labs import BROKERS
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,8 @@ from quadlog.failpoints import Failpoint
 from tests.support import plain_splits
 from tests.support.clusters.cluster import Cluster, ask, until
 from tests.support.clusters.ending import AGAIN_S, in_turn, one_view
-from tests.support.labs import BROKERS, quadlog
+from tests.support.labs import quadlog
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,8 @@ import pytest
 from quadlog.core.cluster_settings import SplitRecovery
 from tests.support.clusters.cluster import Cluster, until
 from tests.support.clusters.ending import AGAIN_S, in_turn, one_view
-from tests.support.labs import BROKERS, quadlog
+from tests.support.labs import quadlog
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,8 @@ import pytest
 from tests.support.clusters.cluster import HTTP, Cluster, until
 from tests.support.clusters.ending import AGAIN_S, in_turn, one_view
 from tests.support.clusters.trouble import logged
-from tests.support.labs import BROKERS, QUICK_JAVA
+from tests.support.labs import QUICK_JAVA
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

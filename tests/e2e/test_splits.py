@@ -14,7 +14,7 @@ from tests.support.clusters.cluster import HTTP, Cluster, index_of, until
 from tests.support.clusters.ending import AGAIN_S, ending, in_turn, one_view, views
 from tests.support.clusters.strict import StrictReads, reading_strictly
 from tests.support.clusters.trouble import logged
-from tests.support.labs import BROKERS
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,8 @@ import pytest
 from quadlog.failpoints import Failpoint
 from tests.support.clusters.cluster import HTTP, UPDATE, Cluster, ask, nothing_logged, until
 from tests.support.clusters.ending import in_turn
-from tests.support.labs import BROKERS, quadlog
+from tests.support.labs import quadlog
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

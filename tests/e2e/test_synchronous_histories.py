@@ -42,7 +42,8 @@ from tests.support.histories.recorder import (
     HistoryRecorder,
     RecordingClient,
 )
-from tests.support.labs import BROKERS, NEW_PROCESSES
+from tests.support.labs import NEW_PROCESSES
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -17,7 +17,7 @@ from tests.support.clusters.appends import Amiss, appending
 from tests.support.clusters.cluster import Cluster, until
 from tests.support.clusters.ending import AGAIN_S, Ending, ending, in_turn, one_view, views
 from tests.support.clusters.trouble import logged, printed
-from tests.support.labs import BROKERS
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ import pytest
 from tests.support.clusters.appends import Amiss, Appends
 from tests.support.clusters.cluster import HTTP, UPDATE, Cluster, ask, name, nothing_logged, until
 from tests.support.clusters.ending import AGAIN_S, ending, nothing_waits, one_view, views
-from tests.support.labs import BROKERS
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

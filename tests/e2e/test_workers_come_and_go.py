@@ -15,7 +15,7 @@ from quadlog.kafka.ports import free_ports
 from quadlog.lab.processes import LAB_ID
 from tests.support.clusters.cluster import HTTP, Cluster, recount, until
 from tests.support.clusters.trouble import reads_served, told
-from tests.support.labs import BROKERS
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

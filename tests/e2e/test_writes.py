@@ -26,7 +26,8 @@ from tests.support.clusters.book import (
     write,
 )
 from tests.support.clusters.cluster import HTTP, Cluster, recount
-from tests.support.labs import BROKERS, NEW_PROCESSES
+from tests.support.labs import NEW_PROCESSES
+from tests.support.shared_brokers import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence

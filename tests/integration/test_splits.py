@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 from dataclasses import replace
 from hashlib import blake2b
-from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,22 +14,15 @@ from quadlog.core.approval import Approval
 from quadlog.core.model import TransactionKind
 from quadlog.errors import SetupError, StateError, Unavailable, UserError
 from quadlog.replay.replay import GONE, THERE
-from quadlog.replay.spark import SparkSettings
 from quadlog.splits.changes import net_change
-from quadlog.splits.html import html_of
 from quadlog.splits.job import exported, listed, shown_branch
-from quadlog.splits.plan import PlanHash
-from quadlog.splits.rdf import turtle_of
-from quadlog.splits.report import Report
-from quadlog.splits.topics import WORK, SplitOptions
 from quadlog.topics import Topics
 from quadlog.worker.evaluate.limits import EvaluationLimits
 from tests.support import plain_splits
 from tests.support.brokers import delete_before
-from tests.support.json_schema import SPLIT_REPORT, errors_in
 from tests.support.plain_splits import read_topics
-from tests.support.plain_updates import Updates
-from tests.support.split_logs import AGAIN, DCS, MAJORITY, MINORITY, SECOND, SideLog, SplitTopics, quad
+from tests.support.split_jobs import made, options
+from tests.support.split_logs import AGAIN, MAJORITY, MINORITY, SideLog, SplitTopics, quad
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +33,6 @@ if TYPE_CHECKING:
 # PySpark leaves the sockets to the collector that it talks to Java by.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
-LIMITS = EvaluationLimits(seconds=60, memory=1 << 30)
 FORK = 3
 
 
@@ -51,57 +41,6 @@ def topics(kafka: str) -> Iterator[SplitTopics]:
     made = SplitTopics(kafka)
     yield made
     made.close()
-
-
-def options(topics: SplitTopics, directory: Path, **more: Any) -> SplitOptions:  # noqa: ANN401
-    given: dict[str, Any] = {
-        "kafkas": topics.kafkas,
-        "directory": directory,
-        "repository": topics.repository,
-        "is_over": False,
-        "limits": LIMITS,
-        "spark": SparkSettings(),
-    }
-    return SplitOptions(**{**given, **more})
-
-
-def made(
-    spark: SparkSession,
-    topics: SplitTopics,
-    directory: Path,
-    *,
-    is_over: bool = False,
-    **more: Any,  # noqa: ANN401
-) -> dict[str, Any]:
-    """Make a report; without options but dropped updates, the plain reader must have the same plan."""
-    (directory / WORK).mkdir(parents=True)
-    wanted = options(topics, directory, is_over=is_over, **more)
-    lines = list[str]()
-    with pytest.MonkeyPatch.context() as patched:
-        original = PlanHash._add
-
-        def add(self: PlanHash, line: dict[str, Any]) -> None:
-            lines.append(json.dumps(line, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
-            original(self, line)
-
-        patched.setattr(PlanHash, "_add", add)
-        report = Report(wanted, spark, lambda _: nullcontext()).make()
-    assert json.loads(json.dumps(report)) == report
-    assert not [*errors_in(report, SPLIT_REPORT, SPLIT_REPORT)]
-    assert report["plan"] in html_of(report)
-    assert report["plan"] in turtle_of(report)
-    if not {*more} - {"drop"}:
-        read = read_topics(topics.repository, topics.kafkas)
-        drop = frozenset(map(bytes.fromhex, more.get("drop", ())))
-        found = (
-            plain_splits.report(topics.repository, read)
-            if is_over
-            else plain_splits.preview(topics.repository, read, drop=drop)
-        )
-        assert lines == found.lines()
-        assert found.hash == report["plan"]
-        assert [one.name for one in found.branches] == [one["name"] for one in report["branches"]]
-    return report
 
 
 def beginning() -> SideLog:
@@ -310,6 +249,9 @@ def test_what_happened_otherwise_has_another_hash(
     ours.agree('INSERT DATA { <urn:w> <urn:p> "1" }', inserted=[quad("urn:w")])
     topics.apart(ours, theirs)
     preview = plain_splits.preview(topics.repository, read_topics(topics.repository, topics.kafkas))
+    assert [one.update_class for one in preview.branches[0].updates] == [
+        plain_splits.UpdateClass.COMMUTES
+    ] * 2
     then = ours.fork(AGAIN)
     then.agree("a late update of the winner", deleted=[quad("urn:x")], inserted=[quad("urn:x", 3)])
     then.agree_again(theirs.entries[FORK], inserted=[quad("urn:n", 3, "urn:q")])
@@ -430,55 +372,3 @@ def test_a_net_change_has_only_what_differs_in_the_end(spark: SparkSession) -> N
     text = ", ".join(f"('{line}', {moment}L)" for line, moment in moments)
     rows = net_change(spark.sql(f"select * from values {text} as changes(line, moment)")).collect()
     assert [(row["line"], row["there"]) for row in rows] == [("goes", False), ("comes", True)]
-
-
-def random_text(random: Random) -> str:
-    """An update about a few subjects and graphs: two sides often concern the same lines."""
-    one, other = (f"<urn:s{random.randrange(4)}>" for _ in range(2))
-    value, graph = random.randrange(3), f"<urn:g{random.randrange(2)}>"
-    return random.choice(
-        [
-            f"INSERT DATA {{ {one} <urn:p> {value} }}",
-            f"DELETE DATA {{ {one} <urn:p> {value} }}",
-            f"DELETE {{ {one} <urn:p> ?o }} INSERT {{ {one} <urn:p> {value} }} WHERE {{ {one} <urn:p> ?o }}",
-            f"INSERT {{ {one} <urn:p> ?o }} WHERE {{ {other} <urn:p> ?o }}",
-            f"INSERT {{ {one} <urn:n> ?n }} WHERE {{ SELECT (COUNT(*) AS ?n) {{ ?s <urn:p> ?o }} }}",
-            f"DELETE WHERE {{ {one} ?p ?o }}",
-            f"INSERT DATA {{ GRAPH {graph} {{ {one} <urn:p> {value} }} }}",
-            f"DELETE WHERE {{ GRAPH {graph} {{ ?s ?p ?o }} }}",
-            f"CREATE SILENT GRAPH {graph}",
-            f"CLEAR SILENT GRAPH {graph}",
-            f"DROP SILENT GRAPH {graph}",
-            f"CREATE GRAPH {graph}",
-            "INSERT DATA { no update",
-        ]
-    )
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("seed", range(30))
-def test_random_sides_have_the_plan_of_the_plain_reader(
-    spark: SparkSession, topics: SplitTopics, tmp_path: Path, seed: int
-) -> None:
-    """Two branches beside the winner; what became of them is what was foreseen."""
-    random = Random(seed)
-    base, store = SideLog(), Updates([])
-    for number in range(10):
-        base.evaluate(f"{random_text(random)} # {number}", store)
-    shared = [f"{random_text(random)} # both" for _ in range(2)]
-    sides = [base.fork(MAJORITY), *(base.fork(view) for view in (MINORITY, SECOND))]
-    for side in sides:
-        store = Updates(side.effects)
-        texts = [
-            f"{random_text(random)} # {side.view.id.hex()[:8]} {number}"
-            for number in range(random.randrange(15))
-        ]
-        texts += [text for text in dict.fromkeys(shared) if random.random() < 0.5]
-        random.shuffle(texts)
-        for text in texts:
-            side.evaluate(text, store)
-    for dc, side, epoch in zip(DCS, sides, (2, 1, 1), strict=True):
-        topics.write(dc, side.entries, side.effects)
-        topics.post(dc, side.view, side.last, epoch=epoch)
-    report = made(spark, topics, tmp_path / "p")
-    assert len(report["sides"]) >= 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.clusters.cluster import Cluster
-from tests.support.labs import BROKERS
+from tests.support.shared_brokers import BROKERS
 from tests.support.web import Web, running_web
 
 if TYPE_CHECKING:
