@@ -44,7 +44,12 @@ def test_a_fork_is_as_a_process_of_the_command(tmp_path: Path) -> None:
     """Exit code, session, input, output and environment; and what it is sent."""
     log = tmp_path / "log"
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(log)], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", SCRIPT, str(log)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        input="",
     )
     assert done.returncode == 0, done.stderr
     said: dict[str, Any] = json.loads(done.stdout)
