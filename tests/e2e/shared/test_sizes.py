@@ -50,6 +50,15 @@ def test_a_body_without_a_length_is_413_where_it_grows_too_large(cluster: Cluste
         assert LIMIT < sent < 2 * LIMIT
 
 
+def test_an_update_above_the_limit_is_413_also_in_a_form_that_is_not(cluster: Cluster) -> None:
+    with nothing_logged(cluster):
+        answer = HTTP.post(
+            f"{cluster.masters[0]}/update", content="update=" + "+" * (LIMIT + 1), headers=FORM, timeout=60
+        )
+        assert (answer.status_code, answer.json()["error"]) == (413, "TooLarge"), answer.text
+        assert "max-transaction-size" in answer.json()["message"]
+
+
 def test_megabytes_travel_in_chunks_to_every_data_centre(cluster: Cluster) -> None:
     """Above Kafka's limit of a record: payload, entry and effect are several records each."""
     graph, quads = name(), 8_000
