@@ -55,7 +55,7 @@ SETTINGS: Final = [
     "request-timeout=5",
     f"sync-graphs={SYNC_GRAPH}",
 ]
-SHORT_S: Final = 20.0
+SHORT_S: Final = 24.0
 LONG_S: Final = 180.0
 SEED: Final = int(os.environ.get("TEST_HISTORY_SEED", "1"))
 RUNS: Final = range(SEED, SEED + 8)
@@ -305,7 +305,7 @@ def short_run(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Rec
     return run(cluster, tmp_path_factory.mktemp("short"), SEED, seconds=SHORT_S, longest_s=4.0, quiet_s=3.0)
 
 
-@pytest.mark.long("clients and disturbances for 20 s")
+@pytest.mark.long("clients and disturbances for 24 s")
 def test_one_order_explains_a_run(short_run: RecordedRun) -> None:
     assert short_run.faults() == []
     is_not_trivial(short_run)
