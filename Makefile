@@ -63,7 +63,7 @@ computes: setup  ## The other tests, with a low priority; what they say comes at
 	@mkdir -p $(RESULTS)
 	@TEST_LANE=2/4 $(COMPUTES)
 
-# On a fast machine a second one: what is alone leaves cores idle.
+# The same in a second process, on a fast machine: tests that run alone leave cores idle.
 helps: setup
 	@mkdir -p $(RESULTS)
 	@TEST_LANE=3/4 $(COMPUTES)

@@ -52,6 +52,7 @@ group.initial.rebalance.delay.ms=0
 # After kill -9 the controller waits this long before it believes that its broker was gone:
 # with Kafka's 9 s a restart takes 11 s, with 6 s 8 s.  With 2 s the broker of a busy machine is fenced again and again.
 broker.session.timeout.ms=6000
+# With 1 s a start takes 0.4 s longer; with 250 ms an idle broker takes a quarter more CPU.
 broker.heartbeat.interval.ms=500
 # Where nothing happens, the controller says so in its log: by default twice a second.
 metadata.max.idle.interval.ms=5000

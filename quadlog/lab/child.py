@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 POLL = 0.05
 PROBE_S = 0.1
-"""Seconds between two probes: a dozen processes that start are asked by one, which takes CPU from them."""
+"""Seconds between two probes of a process that starts; with shorter pauses, the probes take its CPU."""
 LAST_LINES = 15
 
 
