@@ -48,16 +48,19 @@ alone: setup  ## What promises seconds to clients or operators: nothing else run
 	TEST_LANE=0/4 $(PYTEST) --durations=10 -m "alone and not soak" --junitxml $(RESULTS)/$@.xml $(ALONE)
 
 # The two that begin with what waits, the second one on a fast machine; the first one says what it runs while it runs it.
+# What is not collected takes no time: these folders have all that waits, and what computes has no cluster.
+WAITING = $(PYTEST) --durations=10 -m "not alone and not soak" $(CLAIM) tests/e2e tests/integration tests/bench
+
 begins: setup $(FIRST)
-	@TEST_LANE=0/4 $(PYTEST) --durations=10 -m "not alone and not soak" $(CLAIM) --junitxml $(RESULTS)/$@.xml
+	@TEST_LANE=0/4 $(WAITING) --junitxml $(RESULTS)/$@.xml
 
 follows: setup $(FIRST)
-	@TEST_LANE=1/4 $(PYTEST) --durations=10 -m "not alone and not soak" $(CLAIM) --junitxml $(RESULTS)/$@.xml $(QUIETLY)
+	@TEST_LANE=1/4 $(WAITING) --junitxml $(RESULTS)/$@.xml $(QUIETLY)
 
 waits: setup  ## Whole clusters, and what measures time: one test at a time
 	$(PYTEST) --durations=10 -m "waits and not soak" --junitxml $(RESULTS)/$@.xml
 
-COMPUTES = nice -n 10 $(PYTEST) --durations=10 -m "not waits and not soak" $(CLAIM) --junitxml $(RESULTS)/$@.xml $(QUIETLY)
+COMPUTES = nice -n 10 $(PYTEST) --ignore tests/e2e --durations=10 -m "not waits and not soak" $(CLAIM) --junitxml $(RESULTS)/$@.xml $(QUIETLY)
 
 computes: setup  ## The other tests, with a low priority; what they say comes at their end
 	@mkdir -p $(RESULTS)

@@ -36,6 +36,9 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             yield broker.bootstrap
 
 
+WAITING = ("tests/e2e/", "tests/integration/", "tests/bench/")
+"""Where tests that wait are; the processes that begin with them collect no others."""
+
 settings.register_profile("shared", deadline=None)  # on a machine that others use a test may wait for a core
 settings.load_profile("shared")
 
@@ -70,6 +73,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith("tests/e2e/"):
             item.add_marker(pytest.mark.waits)
+        if item.get_closest_marker("waits"):
+            assert item.nodeid.startswith(WAITING), (
+                f"{item.nodeid}: not where `make test` looks for what waits"
+            )
         for mark in item.iter_markers("long"):
             assert mark.args, f"{item.nodeid}: long needs a reason"
 

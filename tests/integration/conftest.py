@@ -15,7 +15,7 @@ from quadlog.masterstore.store import MasterStore
 from quadlog.replay.spark import SparkSettings, session
 from quadlog.worker.repair.mender import QUADS
 from tests.support.brokers import never, new_topic
-from tests.support.labs import QUICK_JAVA
+from tests.support.labs import INTERPRETED, QUICK_JAVA
 from tests.support.masters.centre import Centre
 from tests.support.workers.branches import Logs
 from tests.support.workers.copies import Taker, new_taker
@@ -44,7 +44,7 @@ def spark() -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patched:
         for name, value in QUICK_JAVA.items():
             patched.setenv(name, value)
-        running = session(SparkSettings(), print)
+        running = session(SparkSettings(), print, options=INTERPRETED)
         begun = running.__enter__()
     try:
         yield begun

@@ -81,7 +81,8 @@ def test_a_report_is_made_when_all_of_it_is_there_and_once(
     assert side == SIDE
     assert reason.startswith("dc4 is not reached: ")
 
-    outcome = made(spark, topics, files, urgent=(SIDE,))
+    both = SIDE, SIDE._replace(node="dc3-m2")
+    outcome = made(spark, topics, files, sides=both, urgent=both)
     assert outcome == ReportOutcome(made=(NAME,))
     [summary] = files.summaries()
     assert (summary["name"], summary["classes"], summary["dcs"]) == (
@@ -105,9 +106,7 @@ def test_a_report_is_made_when_all_of_it_is_there_and_once(
         "summary.json",
     ]
 
-    assert made(spark, topics, files, known=(NAME,)) == ReportOutcome()
-    other = SIDE._replace(node="dc3-m2")
-    assert made(spark, topics, files, sides=(SIDE, other), urgent=(SIDE, other)).made == (NAME,)
+    assert made(spark, topics, files, sides=both, known=(NAME,)) == ReportOutcome()
 
 
 def test_a_report_that_fails_is_said(spark: SparkSession, topics: SplitTopics, tmp_path: Path) -> None:
