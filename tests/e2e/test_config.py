@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,14 @@ def cluster(running: RunningLab) -> Iterator[Cluster]:
         yield cluster
 
 
+def silence_of_those_given_up(cluster: Cluster, who: str) -> list[float]:
+    """For how many seconds each was silent, as the log of the master has it that gave them up."""
+    [*_, event] = re.findall(
+        r"event=members_given_up .*", (cluster.lab.directory / "logs" / f"{who}.log").read_text()
+    )
+    return [float(seconds) for seconds in re.findall(r"'dc\d-m1': ([\d.]+)", event)]
+
+
 def setting(cluster: Cluster, name: str, master: int) -> dict[str, Any]:
     found: dict[str, Any] = HTTP.get(f"{cluster.masters[master]}/cluster/settings/{name}").json()
     return found
@@ -84,7 +93,9 @@ def test_a_setting_counts_at_all_masters_and_survives_restarts(cluster: Cluster)
         cluster.cut("dc3", "dc1")
         cluster.cut("dc3", "dc2")
         cut = time.monotonic()
-        until(lambda: all(appends.told(number, cut + 3) for number in (0, 1)), 5 + 3)
+        until(lambda: all(appends.told(number, cut + 3) for number in (0, 1)))
+        for who in ("dc1-m1", "dc3-m1"):
+            assert all(5 <= seconds < 7 for seconds in silence_of_those_given_up(cluster, who)), who
         refused = quadlog("config", "set", "split-recovery", "smart", "--at", cluster.masters[0])
         assert "SettingStays: dc3-m1 is apart" in refused.stderr
         cluster.heal()
