@@ -15,6 +15,7 @@ from quadlog.worker.reads import reading_process as reader_module
 from quadlog.worker.reads import scheduler as scheduler_module
 from quadlog.worker.reads.frames import FrameKind, framed, headers_frame
 from quadlog.worker.reads.reader_process import GATHERED
+from quadlog.worker.reads.scheduler import DEPTH
 from tests.support.workers.served import (
     ENDLESS,
     OF_X,
@@ -55,15 +56,39 @@ async def test_short_queries_share_few_processes(tmp_path: Path) -> None:
         assert next(here.readers._numbers) <= 3
 
 
-async def test_a_process_has_its_next_question_before_it_has_answered_and_no_third(one: Served) -> None:
+async def test_a_process_has_its_next_questions_before_it_has_answered_and_no_more(one: Served) -> None:
     await suspend(only(one).pid)
-    answers = [asking(one, "ASK {}") for _ in range(5)]
-    await listed(one, 2)
+    answers = [asking(one, "ASK {}") for _ in range(DEPTH + 3)]
+    await listed(one, DEPTH)
     await asyncio.sleep(0.1)
-    assert len(await one.listed()) == 2
+    assert len(await one.listed()) == DEPTH
     os.kill(only(one).pid, signal.SIGCONT)
     assert {answer.status_code for answer in await asyncio.gather(*answers)} == {200}
     assert next(one.readers._numbers) == 2, "all by the one process"
+
+
+async def test_questions_are_spread_over_the_processes_and_none_waits_while_one_is_idle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler_module, "SLOW_MS", inf)
+    monkeypatch.setattr(scheduler_module, "HELD_MS", inf)
+    async with served(tmp_path, most=8, quick=2) as here:
+        async with asyncio.timeout(30):
+            while len(here.readers.idle) < 2:
+                await here.ask("ASK {}")
+        held, other = here.readers.idle
+        await suspend(held.pid)
+        await suspend(other.pid)
+        answers = [asking(here, "ASK {}") for _ in range(6)]
+        await listed(here, 6)
+        assert (len(held.calls), len(other.calls)) == (3, 3)
+        os.kill(other.pid, signal.SIGCONT)
+        async with asyncio.timeout(30):
+            while sum(answer.done() for answer in answers) < 5:
+                await asyncio.sleep(0.01)
+        assert (len(held.calls), len(other.calls)) == (1, 0)
+        os.kill(held.pid, signal.SIGCONT)
+        assert {answer.status_code for answer in await asyncio.gather(*answers)} == {200}
 
 
 async def test_a_question_in_the_pipe_shows_what_is_committed_when_it_is_asked(one: Served) -> None:

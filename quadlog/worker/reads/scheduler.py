@@ -1,6 +1,7 @@
 """The assignment of questions to reading processes.
 
-Short questions share a few processes: each has the next question in its pipe while it works on the one before.
+Short questions share a few processes: each has the next questions in its pipe while it works on the one before.
+A question in a pipe is given to another process if that one is idle.
 A question that turns out to be long keeps its process for itself, and another process replaces it among those
 of the short ones.  Long ones hold a limited number of processes; a text that ran long is remembered as long.
 """
@@ -28,8 +29,11 @@ START_S: Final = 25.0
 """Seconds that a question waits while a process is being started, which takes 0.3 s on a machine that is not busy: a
 start at the next worker would take no less time."""
 
-DEPTH: Final = 2
-"""Short questions in the pipe of a process, so that it never waits for this worker between two of them."""
+DEPTH: Final = 8
+"""Short questions in the pipe of a process: it then reads and answers several of them each time it is woken up."""
+
+SHARED_MS: Final = 2.0
+"""Milliseconds after which no other question waits after a running one if a process is idle."""
 
 SLOW_MS: Final = 100.0
 """Milliseconds after which no other question waits after a running one."""
@@ -169,6 +173,8 @@ class Scheduler:
         """Send waiting questions, as far as there are processes for them."""
         lanes = self._lanes
         if not self._feed.is_going_back:
+            if self._readers.idle and not lanes:
+                self._share(moment)
             while lanes.long and (reader := self._next_for_long()):
                 self._give(reader, lanes.long, moment)
             while lanes.short and (reader := self._next_for_short()):
@@ -194,10 +200,18 @@ class Scheduler:
             return readers.idle[-1]
         # A long question that may begin needs a process without other questions.
         depth = 1 if self._lanes.long and self._has_place_for_long else DEPTH
-        for reader in readers.busy:
-            if len(reader.calls) < depth and not (reader.is_slow or reader.is_long or reader.is_retiring):
-                return reader
-        return None
+        free = (
+            reader
+            for reader in readers.busy
+            if len(reader.calls) < depth and not (reader.is_slow or reader.is_long or reader.is_retiring)
+        )
+        return min(free, key=lambda reader: len(reader.calls), default=None)
+
+    def _share(self, moment: float) -> None:
+        """Queue questions again that wait in the pipe of a process while another process is idle."""
+        for reader in [*self._readers.busy]:
+            if len(reader.calls) > 1 and moment - reader.calls[0].began > SHARED_MS:
+                self._put_back(reader, reader.take_back(), moment)
 
     def _give(self, reader: ReadingProcess, lane: deque[ReadCall], moment: float) -> None:
         if not self._readers.is_up_to_date(reader):  # it lacks too much, or has seen effects that were undone
