@@ -45,7 +45,7 @@ FINAL: Final = "Quadlog-Final"
 RETRY_AFTER: Final = 5
 """Seconds after which the same request may succeed, unless the error has its own value."""
 
-WATCHED_AFTER_S: Final = 0.01
+WATCHED_AFTER_S: Final = 0.1
 """Seconds after which the server begins to watch a request for the end of its connection."""
 
 
