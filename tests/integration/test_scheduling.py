@@ -82,11 +82,13 @@ async def test_questions_are_spread_over_the_processes_and_none_waits_while_one_
         answers = [asking(here, "ASK {}") for _ in range(6)]
         await listed(here, 6)
         assert (len(held.calls), len(other.calls)) == (3, 3)
+        began = held.calls[0].began
         os.kill(other.pid, signal.SIGCONT)
         async with asyncio.timeout(30):
             while sum(answer.done() for answer in answers) < 5:
                 await asyncio.sleep(0.01)
         assert (len(held.calls), len(other.calls)) == (1, 0)
+        assert held.calls[0].began == began, "otherwise nobody notices that it stands still"
         os.kill(held.pid, signal.SIGCONT)
         assert {answer.status_code for answer in await asyncio.gather(*answers)} == {200}
 

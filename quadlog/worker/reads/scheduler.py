@@ -210,8 +210,13 @@ class Scheduler:
     def _share(self, moment: float) -> None:
         """Queue questions again that wait in the pipe of a process while another process is idle."""
         for reader in [*self._readers.busy]:
-            if len(reader.calls) > 1 and moment - reader.calls[0].began > SHARED_MS:
+            first = reader.calls[0]
+            began = first.began
+            if len(reader.calls) > 1 and moment - began > SHARED_MS:
                 self._put_back(reader, reader.take_back(), moment)
+                first.began = (
+                    began  # also if it is sent again: a process that does not begin it is noticed by that
+                )
 
     def _give(self, reader: ReadingProcess, lane: deque[ReadCall], moment: float) -> None:
         if not self._readers.is_up_to_date(reader):  # it lacks too much, or has seen effects that were undone
