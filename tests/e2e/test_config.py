@@ -93,7 +93,7 @@ def test_a_setting_counts_at_all_masters_and_survives_restarts(cluster: Cluster)
         cluster.cut("dc3", "dc1")
         cluster.cut("dc3", "dc2")
         cut = time.monotonic()
-        until(lambda: all(appends.told(number, cut + 3) for number in (0, 1)))
+        until(lambda: all(appends.told(number, cut + 3) for number in (0, 1)), 5 + 15)
         for who in ("dc1-m1", "dc3-m1"):
             assert all(5 <= seconds < 7 for seconds in silence_of_those_given_up(cluster, who)), who
         refused = quadlog("config", "set", "split-recovery", "smart", "--at", cluster.masters[0])

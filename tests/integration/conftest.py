@@ -39,12 +39,13 @@ def store(tmp_path: Path) -> Iterator[MasterStore]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """One session for all tests of jobs.  PySpark has one at a time: what begins another one has its own process."""
+    is_soak = any(item.get_closest_marker("soak") for item in request.session.items)
     with pytest.MonkeyPatch.context() as patched:
         for name, value in QUICK_JAVA.items():
             patched.setenv(name, value)
-        running = session(SparkSettings(), print, options=INTERPRETED)
+        running = session(SparkSettings(), print, options=None if is_soak else INTERPRETED)
         begun = running.__enter__()
     try:
         yield begun

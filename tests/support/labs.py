@@ -37,8 +37,8 @@ defaults give them again."""
 QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 """Environment in which Java compiles everything at once, and nothing twice: jobs of tests are over before that pays."""
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""Options of a session in which Spark compiles no query: those of tests are over before that pays.  On a cluster and
-in commands, Spark runs as users have it."""
+"""Options of a session in which Spark compiles no query: those of tests are over before that pays.  On a cluster, in
+commands and in `make soak`, Spark runs as users have it."""
 READY_TIMEOUT = 180.0
 """The lab's own limit is 120 s, and the first one on a machine downloads Kafka."""
 
