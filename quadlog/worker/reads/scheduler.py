@@ -214,9 +214,8 @@ class Scheduler:
             began = first.began
             if len(reader.calls) > 1 and moment - began > SHARED_MS:
                 self._put_back(reader, reader.take_back(), moment)
-                first.began = (
-                    began  # also if it is sent again: a process that does not begin it is noticed by that
-                )
+                # Also if it was sent again: a process that does not begin it must be noticed.
+                first.began = began
 
     def _give(self, reader: ReadingProcess, lane: deque[ReadCall], moment: float) -> None:
         if not self._readers.is_up_to_date(reader):  # it lacks too much, or has seen effects that were undone
