@@ -47,7 +47,11 @@ def cluster(running: RunningLab) -> Iterator[Cluster]:
 
 
 def silence_of_those_given_up(cluster: Cluster, who: str) -> list[float]:
-    """For how many seconds each was silent, as the log of the master has it that gave them up."""
+    """For how many seconds each was silent, as the log of the master has it that gave them up.
+
+    With `max-peer-lag` of 5 s it is not 5 or more each time: a master is also given up that lacks for 5 s what all
+    others have, and its last post may be younger.  On a busy machine it is more.  The default is 20 s.
+    """
     [*_, event] = re.findall(
         r"event=members_given_up .*", (cluster.lab.directory / "logs" / f"{who}.log").read_text()
     )
@@ -77,16 +81,16 @@ def test_a_setting_counts_at_all_masters_and_survives_restarts(cluster: Cluster)
         cluster.lab.kill(one)
     cluster.lab.start("dc1-m1")
     cluster.lab.start("dc2-m1")
-    cluster.lab.start("dc3-m1", QUADLOG_MAX_PEER_LAG="7")
+    cluster.lab.start("dc3-m1", QUADLOG_MAX_PEER_LAG="30")
     entries = [setting(cluster, "max-peer-lag", number) for number in range(3)]
     assert {(one["value"], one["source"], one["file"]) for one in entries[:2]} == {("5", "agreed", None)}
-    assert (entries[2]["value"], entries[2]["file"]) == ("5", "7")
+    assert (entries[2]["value"], entries[2]["file"]) == ("5", "30")
     assert len({(one["index"], one["at"], one["by"]) for one in entries}) == 1
     [alarm] = until(lambda: [one for one in cluster.status(2)["alarms"] if one["name"] == "settings-differ"])
-    assert "dc3-m1 has 7 in its file, and entry " in alarm["reason"]
+    assert "dc3-m1 has 30 in its file, and entry " in alarm["reason"]
     shown = quadlog("config", "show", "--at", cluster.masters[2]).stdout
-    assert "; the file has 7)" in shown
-    assert "settings-differ: dc3-m1 has 7" in shown
+    assert "; the file has 30)" in shown
+    assert "settings-differ: dc3-m1 has 30" in shown
     assert "split-recovery = Quorum  (default)" in shown
 
     with appending(cluster) as appends:
@@ -95,7 +99,9 @@ def test_a_setting_counts_at_all_masters_and_survives_restarts(cluster: Cluster)
         cut = time.monotonic()
         until(lambda: all(appends.told(number, cut + 3) for number in (0, 1)), 5 + 15)
         for who in ("dc1-m1", "dc3-m1"):
-            assert all(5 <= seconds < 7 for seconds in silence_of_those_given_up(cluster, who)), who
+            silent = silence_of_those_given_up(cluster, who)
+            assert silent, who
+            assert all(3 <= seconds < 15 for seconds in silent), (who, silent)
         refused = quadlog("config", "set", "split-recovery", "smart", "--at", cluster.masters[0])
         assert "SettingStays: dc3-m1 is apart" in refused.stderr
         cluster.heal()
