@@ -13,8 +13,9 @@ import httpx
 from quadlog.web.http_connection import HttpConnection
 
 if TYPE_CHECKING:
+    import socket
     import ssl
-    from collections.abc import AsyncIterable, Iterable
+    from collections.abc import AsyncIterable, Callable, Iterable
 
     from quadlog.web.http_response import HttpResponse
 
@@ -110,8 +111,9 @@ class Seconds(NamedTuple):
 class ConnectionPool:
     """Pool with one connection per request in progress.  Must be used on one event loop."""
 
-    def __init__(self) -> None:
-        """Create a pool that connects on the first request."""
+    def __init__(self, local: Callable[[Origin], socket.socket | None] | None = None) -> None:
+        """Create a pool that connects on the first request; `local` returns a connection that is better than TCP's."""
+        self._local = local
         self._idle: dict[Origin, dict[HttpConnection, None]] = {}
         """Idle connections by server; the one that became idle last is reused first."""
         self._is_closed = False
@@ -160,6 +162,9 @@ class ConnectionPool:
         made = partial(HttpConnection, partial(self._keep, origin))
         is_secure = origin.scheme == "https"
         loop = asyncio.get_running_loop()
+        if self._local is not None and (local := self._local(origin)) is not None:
+            _, connection = await loop.create_unix_connection(made, sock=local)
+            return connection
         try:
             async with asyncio.timeout(seconds):
                 _, connection = await loop.create_connection(

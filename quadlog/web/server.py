@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -17,6 +18,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from quadlog.errors import SetupError
+from quadlog.web import local_socket
 from quadlog.web.http_direct import DirectRoutes
 from quadlog.web.http_protocol import Http1Protocol
 from quadlog.web.http_rules import HttpRules
@@ -60,10 +62,22 @@ class Server:
         """Coroutines to run once the server serves; None from then on."""
         self._lock = threading.Lock()
 
-    def run(self, app: Any, *, beside: Sequence[Beside] = ()) -> int:  # noqa: ANN401 - any ASGI application
-        """Serve `app`, and run the `beside` coroutines meanwhile; return 0 after an orderly stop, 1 after a failure."""
+    def run(
+        self,
+        app: Any,  # noqa: ANN401 - any ASGI application
+        *,
+        beside: Sequence[Beside] = (),
+        local_url: str | None = None,
+    ) -> int:
+        """Serve `app`, and run the `beside` coroutines meanwhile; return 0 after an orderly stop, 1 after a failure.
+
+        `local_url`: the server's address, under which clients on this machine find a local socket.
+        """
         config = config_of(app, shutdown_s=2)
-        self._uvicorn = uvicorn.Server(config)
+        if local_url is None:
+            self._uvicorn = uvicorn.Server(config)
+        else:
+            self._uvicorn = _ServerWithLocal(config, local_url, self._socket.getsockname()[1])
         self._uvicorn.should_exit = self._is_left
         # Handles signals until uvicorn does, and when uvicorn raises the one that ended it again, without effect.
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -153,6 +167,23 @@ class Server:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
             log.error("scheduled_task_failed", exc_info=error)
+
+
+class _ServerWithLocal(uvicorn.Server):
+    """Server that accepts connections at a local socket, too."""
+
+    def __init__(self, config: uvicorn.Config, url: str, port: int) -> None:
+        super().__init__(config)
+        self._url, self._port = url, port
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        local = local_socket.listening(self._url, self._port)
+        if local is not None:
+            accept = partial(Http1Protocol, self.config, self.server_state, self.lifespan.state)
+            backlog = self.config.backlog
+            served = await asyncio.get_running_loop().create_unix_server(accept, sock=local, backlog=backlog)
+            self.servers.append(served)
 
 
 def config_of(app: Any, *, shutdown_s: int) -> uvicorn.Config:  # noqa: ANN401 - any ASGI application

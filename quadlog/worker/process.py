@@ -182,7 +182,7 @@ class WorkerProcess:
         started = time.monotonic()
         self._begin()
         try:
-            return self._server.run(app, beside=(readers.run, reads.run))
+            return self._server.run(app, beside=(readers.run, reads.run), local_url=self._settings.worker_url)
         finally:
             self._end()
             log.info("worker_stopped", served_s=round(time.monotonic() - started))

@@ -8,6 +8,7 @@ import threading
 import time
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
@@ -15,6 +16,7 @@ import httpx
 import pytest
 
 from quadlog.master.workers.worker_registry import SINK_MS
+from quadlog.web import local_socket
 from tests.support.clusters.cluster import PATIENCE_S, Cluster, ask, rss, until
 from tests.support.shared_brokers import BROKERS
 
@@ -106,6 +108,15 @@ def test_all_of_a_streamed_answer_arrives(one_dc: Cluster) -> None:
     assert (answer.status_code, len(lines), len(set(lines))) == (200, SOME * SIDE + 1, SOME * SIDE + 1)
     graph = ask(one_dc.masters[0], f"CONSTRUCT {{ ?x ?y ?b }} WHERE {{ {SOME_PAIRS} }}", "*/*")
     assert len(graph.text.split("urn:")) > SOME * SIDE
+
+
+@pytest.mark.skipif(not local_socket.IS_SUPPORTED, reason="only Linux has abstract names of sockets")
+def test_a_master_uses_the_local_sockets_of_its_workers(one_dc: Cluster) -> None:
+    with begun(one_dc, ALL_PAIRS):
+        address = urlsplit(one_dc.workers[reading(one_dc)]).netloc
+        sockets = Path("/proc/net/unix").read_text().splitlines()
+        ours = [line for line in sockets if line.endswith(f"@quadlog {address}")]
+        assert len(ours) > 1, "the one that listens, and each connection"
 
 
 @pytest.mark.alone

@@ -13,6 +13,7 @@ import httpx
 
 from quadlog.clock import now
 from quadlog.errors import Unavailable
+from quadlog.web import local_socket
 from quadlog.web.answers import FINAL
 from quadlog.web.fail_scope import FailScope
 from quadlog.web.http_client import new_client
@@ -92,7 +93,7 @@ class ReadProxy:
     def __init__(self, worker_registry: WorkerRegistry) -> None:
         """`worker_registry` knows which workers are silent."""
         self._worker_registry = worker_registry
-        self._pool = ConnectionPool()
+        self._pool = ConnectionPool(local_socket.connected)
         self._client = new_client(CONNECT_S)
 
     async def ask(self, worker: Worker, question: ReadRequest) -> ReadReply:
