@@ -28,7 +28,7 @@ from quadlog.master.topics.tails import Tails
 from quadlog.master.wiring import World, make_node
 from quadlog.master.workers.worker_client import WorkerClient
 from quadlog.web.http_direct import DirectRoutes
-from quadlog.web.http_headers import AddedHeaders
+from quadlog.web.http_rules import AddedHeaders
 from quadlog.web.server import Server
 
 if TYPE_CHECKING:
