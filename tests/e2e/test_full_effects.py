@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from quadlog.codec.envelope import EPOCH, INDEX
-from tests.support.clusters.cluster import HTTP, Cluster, evaluating, records, until
+from tests.support.clusters.cluster import HTTP, PATIENCE_S, Cluster, evaluating, records, until
 from tests.support.clusters.duty import (
     DCS,
     Load,
@@ -50,6 +51,8 @@ pytestmark = pytest.mark.alone
 FULL = "effects-topic-full"
 CIRCLING = 0.6
 """Of a core: more than any process takes under this load, and less than one that tries something without a pause."""
+WAITING_S = 0.4
+"""Longer than an effect takes until it is shown, and shorter than its worker waits for its topic."""
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +166,22 @@ def old_effects(cluster: Cluster, dc: str, epoch: int, behind: int) -> list[int]
     return found
 
 
+def wait_until_effects_wait(cluster: Cluster, master: int, worker: str) -> None:
+    """Return when what this master knows as agreed was not shown by a worker that evaluates for `WAITING_S`.
+
+    The worker gives up what its topic did not take for a second: looking at Kafka would take too long.
+    """
+    shown, since = -1, time.monotonic()
+    deadline = since + PATIENCE_S
+    while time.monotonic() - since < WAITING_S:
+        agreed = cluster.status(master)["agreed_index"]
+        applied = HTTP.get(f"{cluster.workers[worker]}/status").json()["applied_index"]
+        if applied != shown or applied >= agreed:
+            shown, since = applied, time.monotonic()
+        assert since < deadline, "its effects are taken"
+        time.sleep(0.02)
+
+
 @pytest.mark.long("a second broker, and a topic that is full for seconds")
 def test_what_the_old_evaluator_said_comes_late_and_is_void(filling: Cluster) -> None:
     """It is suspended with effects that its topic did not take; and its master, so that these come before all else."""
@@ -172,9 +191,11 @@ def test_what_the_old_evaluator_said_comes_late_and_is_void(filling: Cluster) ->
     with too_few_in_sync(filling, number) as (fill, empty):
 
         def suspend() -> None:
-            fill()
-            time.sleep(0.2)
-            filling.lab.kill(old, "STOP")
+            with ThreadPoolExecutor(1) as pool:
+                filled = pool.submit(fill)
+                wait_until_effects_wait(filling, number, old)
+                filling.lab.kill(old, "STOP")
+                filled.result()
 
         asyncio.run(during(load, (1.0, suspend), (0.0, lambda: wait_for(filling, following(home)))))
         [other] = [worker for worker in workers_in(home) if worker != old]
