@@ -120,7 +120,8 @@ def test_who_gave_way_loses_whom_it_followed(tmp_path: Path) -> None:
             died = time.monotonic()
             until(lambda: appends.told(0, died + LAG_S / 2) >= 3, LAG_S + 10)
             print(f"dc1 goes on {time.monotonic() - died:.1f} s after it lost whom it followed")
-            assert [logged(cluster, event) for event in (gave_way, alone)] == [count + 1 for count in before]
+            after = [logged(cluster, event) for event in (gave_way, alone)]
+            assert after == [count + 1 for count in before], (lab.directory / "logs/dc1-m1.log").read_text()
             lab.start("dc2-m1")
             end = ending(cluster, appends, time.monotonic())
     assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
