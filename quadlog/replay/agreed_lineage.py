@@ -31,14 +31,7 @@ class AgreedLineage:
     """Finds entries in an agreed topic, from a place on."""
 
     def __init__(self, topic: str, place: InAgreed, between: Between) -> None:
-        """Start without reading anything.
-
-        Args:
-            topic: name of the topic, for error messages.
-            place: place to start from.
-            between: reads records of the topic.
-
-        """
+        """Start without reading anything."""
         self._topic, self._between, self._place = topic, between, place
         self._consumer = AgreedConsumer(place.last, cut=place.epoch)
         self._offset = place.offset
@@ -49,15 +42,9 @@ class AgreedLineage:
         """Number of records that were read one by one."""
 
     def follow(self, runs: Iterable[AgreedRun], end: int, points: Sequence[LogPosition]) -> list[InAgreed]:
-        """Read the topic up to the last one of some entries.
+        """Read the topic up to the last one of some entries, which are in order; return the place after each.
 
-        Args:
-            runs: all runs between the place and `end`, in order.
-            end: offset at which to stop.
-            points: entries of the log, in order.
-
-        Returns:
-            The place after each of these entries.
+        `runs` are all runs between the place to start from and `end`, in order.
 
         Raises:
             StateError: one of the entries is missing.

@@ -39,11 +39,7 @@ _ABOUT: Final = frozenset({"index", "id"})
 def archive(surveyor: Surveyor, topic: Topic, stretches: Stretches, subject: str) -> Stretch:
     """Archive all records of a topic, from its beginning to its end.
 
-    Args:
-        surveyor: reads the records.
-        topic: topic, limited to the records to archive.
-        stretches: archive of the topic.
-        subject: subject of the records with an index, as `schemas.record_name` returns it.
+    `subject` is that of the records with an index, as `schemas.record_name` returns it.
 
     Raises:
         StateError: the files on disk differ from the records in Kafka.
@@ -94,14 +90,7 @@ def _row(frame: DataFrame) -> dict[str, Any]:
 
 
 def reader(surveyor: Surveyor, topic: Topic, between: Between) -> Between:
-    """Return a reader of ranges of a topic; records that Kafka no longer has are read from the archive.
-
-    Args:
-        surveyor: reads the archive.
-        topic: topic with its archived records.
-        between: reads records from Kafka.
-
-    """
+    """Return a reader of ranges of a topic; records that Kafka no longer has are read from the archive."""
     kept: tuple[int, list[Record]] = (-1, [])
 
     def window(place: int) -> list[Record]:

@@ -28,11 +28,7 @@ def run_job(
 ) -> None:
     """Run `quadlog archive` or `quadlog compact`, for the topics of a node's data centre.
 
-    Args:
-        name: the command.
-        directory: the archive, or the bundle to make.
-        settings: of the node: addresses of Kafka and Spark, and its login.
-        options: further options of the command.
+    `directory` is the archive, or the bundle to make; `options` are further options of the command.
 
     Raises:
         QuadlogError: the job failed.

@@ -89,14 +89,7 @@ class Lineage:
     """Finds the effects of a topic that count, from an applied state on."""
 
     def __init__(self, topic: str, applied: Applied, between: Between) -> None:
-        """Start without reading anything.
-
-        Args:
-            topic: name of the topic, for error messages.
-            applied: state to start from; `Applied()` for the topic's beginning.
-            between: reads records of the topic.
-
-        """
+        """Start without reading anything.  `Applied()` is the state at the topic's beginning."""
         self._topic, self._between, self._base = topic, between, applied
         self._heads: Final = codec.EffectHeads()
         self._consumer: Final = EffectsConsumer(

@@ -133,15 +133,7 @@ class Compaction:
     def __init__(
         self, spark: SparkSession, effects: ReplaySource, agreed: ReplaySource, phase: Phase
     ) -> None:
-        """Start without reading anything.
-
-        Args:
-            spark: session.
-            effects: effects topic of a data centre.
-            agreed: agreed topic of the same data centre, whose end was read later.
-            phase: shows the progress.
-
-        """
+        """Start without reading anything.  The end of `agreed` was read after that of `effects`."""
         self._spark, self._effects, self._agreed, self._phase = spark, effects, agreed, phase
         self._topic = effects.topic
         self._surveyor = Surveyor(spark)

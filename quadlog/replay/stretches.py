@@ -55,14 +55,7 @@ class Stretches:
     """All stretches of one topic."""
 
     def __init__(self, archive: Path, topic: str, identity: str) -> None:
-        """Start without reading anything.
-
-        Args:
-            archive: directory of the archive.
-            topic: name of the topic.
-            identity: Kafka's id of the topic.
-
-        """
+        """Start without reading anything.  `identity`: Kafka's id of the topic."""
         self._directory: Final = archive / f"{topic}.{identity}"
 
     def all(self) -> dict[Path, Stretch]:

@@ -249,11 +249,7 @@ def kafka_options(kafka: str) -> dict[str, str]:
 def decoded(subject: str, names: frozenset[str], value: Column | None = None) -> Column:
     """Return a column with some decoded fields of a record; null for records of another subject.
 
-    Args:
-        subject: name as `schemas.record_name` returns it.
-        names: names of the fields.
-        value: value of the Kafka record; None: the column `value`.
-
+    `subject` is a name as `schemas.record_name` returns it; `value` is the column `value` by default.
     """
     value = f.col("value") if value is None else value
     versions = schemas.versions(subject)

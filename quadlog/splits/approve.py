@@ -26,12 +26,8 @@ def approve(
 ) -> None:
     """Approve the plan of the split of now, first at the winner, then at each side that gives way.
 
-    Args:
-        wanted: options of the preview; its directory is not used.
-        plan: the hash that is approved.
-        masters: URLs: of a master of each side.
-        before: directory of the preview with that hash, to say what is another now; None: it is not at hand.
-        say: prints a line.
+    The directory of `wanted` is not used.  `masters` are URLs: of a master of each side.  `before` is the directory of
+    the preview with the hash `plan`, to say what is another now; None: it is not at hand.
 
     Raises:
         UserError: a side has no master among these.

@@ -41,12 +41,7 @@ def compared(winner: DataFrame, there: DataFrame, here: DataFrame, *, first: int
     the winner's last entry; null: the winner has not changed it), `base`, `after` (here, after the update), and
     `w_index` (the winner's entry that changed it last).
 
-    Args:
-        winner: changes of the winner after the fork.
-        there: changes on the branch.
-        here: changes behind the log of the winner, also by branches before.
-        first: number of the first update of this branch; rows of branches before have smaller ones.
-
+    `first` is the number of the first update of this branch; rows of branches before have smaller ones.
     """
     lines = there.select("line").union(here.filter(f.col("n") >= first).select("line")).distinct()
     ends = (

@@ -39,13 +39,9 @@ class Foresight:
     """Evaluates updates one after the other, each on the state that those before have left."""
 
     def __init__(self, store: QuadStore, directory: Path, limits: EvaluationLimits) -> None:
-        """Keep a store that shows the winner's last entry.
+        """Keep a store that shows the winner's last entry, and is changed.
 
-        Args:
-            store: it is changed.
-            directory: for copies of the store; on the store's own file system.
-            limits: of the evaluation of one update, as workers have them.
-
+        Copies of it are made in `directory`, on its own file system; `limits` are those of one update at workers.
         """
         self._store, self._directory, self._limits = store, directory, limits
         self._fence: Final = Fence(term=hash_of(b"foresight"), attempt=1, worker="foresight")

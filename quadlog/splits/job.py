@@ -103,12 +103,7 @@ def run_export(wanted: SplitOptions, name: str, target: Path) -> int:
 def run_show(wanted: SplitOptions, name: str, query: str, accept: str, output: IO[bytes]) -> None:
     """Write the answer to a query on the state after the last entry of a branch.
 
-    Args:
-        wanted: options; `scratch` of Spark is for the store, too.
-        name: of the branch.
-        query: SPARQL.
-        accept: media types of the answer, as in HTTP.
-        output: where the answer goes.
+    `scratch` of Spark is for the store, too; `accept` are media types of the answer, as in HTTP.
 
     Raises:
         UserError: there is no such branch, or the query is refused.

@@ -73,20 +73,14 @@ def class_of(
 ) -> UpdateClass:
     """Return the class of an update: the first one that holds.
 
+    `outcome` is that of its effect behind the log of the winner; None: there is none.
+
     >>> str(class_of(Outcome.APPLIED, Comparison(there=2, here=1)))
     'commutes'
     >>> str(class_of(Outcome.APPLIED, Comparison(there=2)))
     'empty'
     >>> str(class_of(None, Comparison(there=2)))
     'waits'
-
-    Args:
-        outcome: of its effect behind the log of the winner; None: there is none.
-        compared: the lines that it changes.
-        is_duplicate: whether the winner has its id.
-        is_dropped: whether an operator has dropped it.
-        is_foreseen: False if its effect cannot be known in advance.
-
     """
     holds = {
         UpdateClass.DUPLICATE: is_duplicate,

@@ -62,12 +62,7 @@ def sides_of(
     """Return the sides, the winner first, and the data centres that are only behind one.
 
     A data centre whose masters have another view than those ahead is a side, also without entries of its own.
-
-    Args:
-        lasts: last entry of each data centre's path.
-        posts: newest posts of the masters of each data centre.
-        has: returns whether an entry is on the path of a data centre.
-
+    `lasts` and `posts` are by data centre; `has` returns whether an entry is on the path of a data centre.
     """
     sides, behind = list[Side](), list[Behind]()
     views = {dc: _view_of(posts.get(dc, ())) for dc in lasts}

@@ -79,14 +79,8 @@ class SplitReporter:
     ) -> None:
         """Read which reports are there.
 
-        Args:
-            dc: data centre of this master.
-            dc_of: data centre of every master.
-            files: the reports.
-            most: number of reports that are kept; 0: none is made.
-            run: makes reports, in a process of its own.
-            begin: runs a function in another thread.
-
+        `most`: number of reports that are kept; 0: none is made.  `run` makes reports, in a process of its own, and
+        `begin` runs a function in another thread.
         """
         self._dc, self._dc_of = dc, dc_of
         self.files: Final = files
@@ -103,11 +97,7 @@ class SplitReporter:
     def tick(self, cluster: ClusterView, moment: float, *, leads: bool) -> None:
         """Check at intervals whether a side gave way, and begin to make the reports that are due.
 
-        Args:
-            cluster: what this master knows.
-            moment: steady milliseconds.
-            leads: True if this master leads its data centre.
-
+        `moment`: steady milliseconds; `leads`: whether this master leads its data centre.
         """
         if not self._most or moment - self._looked_at < LOOK_MS:
             return
