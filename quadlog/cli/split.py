@@ -8,11 +8,12 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
 
 import typer
 
 from quadlog.cli.audit import kafkas_of
-from quadlog.cli.options import log_in_by_environment
+from quadlog.cli.options import ask, log_in_by_environment
 from quadlog.cli.ranges import (
     Memory,
     PyFiles,
@@ -247,11 +248,7 @@ def drop_branch(
     at: Annotated[str, typer.Option("--at", help="URL of the master that keeps it.")],
 ) -> None:
     """Remove what a master keeps of a branch: its report and its net change.  The topics keep their records."""
-    from urllib.parse import quote  # noqa: PLC0415
-
-    from quadlog.web.master_client import request_master  # noqa: PLC0415
-
-    request_master(at, "DELETE", f"/cluster/splits/{quote(branch, safe='')}", unsure="Send it again.")
+    ask(at, "DELETE", f"/cluster/splits/{quote(branch, safe='')}", unsure="Send it again.")
     typer.echo(f"{at} keeps nothing of {branch} any more")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quadlog.cli.config_commands import set_setting
+from quadlog.cli.config import change
 from quadlog.errors import UserError
 from tests.support.clusters.appends import appending
 from tests.support.clusters.cluster import HTTP, Cluster, nothing_logged, until
@@ -122,7 +122,7 @@ def test_wrong_values_are_refused_at_the_command_line_and_nothing_is_logged(
     with nothing_logged(cluster):
         for name, text in wrong:
             with pytest.raises(UserError, match=f"^{name} is "):
-                set_setting(cluster.masters[0], name, text, pytest.fail)
+                change(name, text, cluster.masters[0])
     one = quadlog("config", "set", "log-max-size", "7d", "--at", cluster.masters[0])
     assert one.returncode == 1
     assert one.stderr == "UserError: log-max-size is a number of entries, 200 or more, or off, not '7d'\n"
