@@ -10,14 +10,7 @@ from typing import Annotated
 import typer
 
 from quadlog.cli.options import log_in_by_environment
-from quadlog.cli.ranges import (
-    Memory,
-    PyFiles,
-    Repository,
-    Scratch,
-    Spark,
-    spark_settings,
-)
+from quadlog.cli.spark_options import Repository, SparkOptions, with_options
 from quadlog.errors import UserError
 
 app = typer.Typer(help="Compare the records of all data centres, and report what contradicts what.")
@@ -47,19 +40,16 @@ def kafkas_of(given: list[str]) -> dict[str, str]:
 
 
 @app.command("run")
+@with_options(SparkOptions)
 def run(
     directory: Annotated[Path, typer.Argument(help="Where this audit keeps what it has done and found.")],
     *,
     kafka: Kafkas,
-    repository: Repository = "main",
     once: Annotated[bool, typer.Option("--once", help="Compare what is there now, and end.")] = False,
     batch: Annotated[
         int, typer.Option(min=1, help="Records of a data centre at once; fewer where they are large.")
     ] = 5_000,
-    spark: Spark = "local[2]",
-    memory: Memory = 512,
-    scratch: Scratch = None,
-    py_files: PyFiles = None,
+    options: SparkOptions,
 ) -> None:
     """Compare all records, and go on with those that come; run again, it continues where it was.
 
@@ -71,10 +61,10 @@ def run(
     wanted = AuditOptions(
         directory=directory,
         kafkas=kafkas_of(kafka),
-        repository=repository,
+        repository=options.repository,
         batch=batch,
         once=once,
-        spark=spark_settings(spark, memory, scratch, py_files),
+        spark=options.settings,
     )
     raise typer.Exit(run_audit(wanted, typer.echo))
 

@@ -2,46 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path  # noqa: TC003 - typer reads the annotation
+from typing import Annotated
 
 import typer
 
 from quadlog.cli.options import log_in_by_environment
+from quadlog.cli.spark_options import SparkOptions, with_options
 from quadlog.errors import UserError
-
-if TYPE_CHECKING:
-    from quadlog.replay.spark import SparkSettings
 
 Kafka = Annotated[str, typer.Option(help="Bootstrap servers of a data centre.")]
 DataCentre = Annotated[str, typer.Option("--dc", help="That data centre, whose topics are read.")]
-Repository = Annotated[str, typer.Option(help="As in the settings.")]
-Spark = Annotated[str, typer.Option(help="Spark's master.")]
-Memory = Annotated[int, typer.Option(min=512, help="MB of heap, of the driver and of each executor.")]
-Scratch = Annotated[Path | None, typer.Option(help="For what does not fit into memory.")]
-PyFiles = Annotated[list[str] | None, typer.Option(help="Wheels for executors without quadlog.")]
 
 
-def spark_settings(
-    master: str, memory: int, scratch: Path | None, py_files: list[str] | None
-) -> SparkSettings:
-    """Return the settings of Spark from the options of a command."""
-    from quadlog.replay.spark import SparkSettings  # noqa: PLC0415
-
-    return SparkSettings(master=master, memory_mb=memory, scratch=scratch, py_files=tuple(py_files or ()))
-
-
+@with_options(SparkOptions)
 def archive(
     directory: Annotated[Path, typer.Argument(help="The archive; is made if it is not there.")],
     *,
     kafka: Kafka,
     dc: DataCentre,
-    repository: Repository = "main",
     until: Annotated[int | None, typer.Option(min=1, help="Last index.  [default: the newest]")] = None,
-    spark: Spark = "local[2]",
-    memory: Memory = 512,
-    scratch: Scratch = None,
-    py_files: PyFiles = None,
+    options: SparkOptions,
 ) -> None:
     """Write the entries and effects that are not archived yet to Parquet, and prove it.  Needs Kafka, no masters."""
     from quadlog.replay.archive import ArchiveOptions, run_archive  # noqa: PLC0415
@@ -50,20 +31,20 @@ def archive(
     log_in_by_environment()
     wanted = ArchiveOptions(
         kafka=kafka,
-        topics=Topics(repository, dc),
+        topics=Topics(options.repository, dc),
         directory=directory,
         until=until,
-        spark=spark_settings(spark, memory, scratch, py_files),
+        spark=options.settings,
     )
     run_archive(wanted, typer.echo)
 
 
+@with_options(SparkOptions)
 def compact(
     target: Annotated[Path, typer.Argument(help="Directory to make, with the bundle.")],
     *,
     kafka: Kafka,
     dc: DataCentre,
-    repository: Repository = "main",
     applied: Annotated[
         str,
         typer.Option(
@@ -74,13 +55,10 @@ def compact(
         int | None, typer.Option(min=0, help="Begin behind this index.  [default: that of the state]")
     ] = None,
     until: Annotated[int | None, typer.Option(min=1, help="Last index.  [default: the newest]")] = None,
-    spark: Spark = "local[2]",
-    memory: Memory = 512,
-    scratch: Scratch = None,
-    py_files: PyFiles = None,
     archive: Annotated[
         Path | None, typer.Option(help="Directory of `quadlog archive`, for what the topics lack.")
     ] = None,
+    options: SparkOptions,
 ) -> None:
     """Make a range of effects one change, in files that a worker loads, and prove it.  Needs Kafka, no masters."""
     from quadlog.quadstore.applied import Applied  # noqa: PLC0415
@@ -97,10 +75,10 @@ def compact(
     log_in_by_environment()
     wanted = CompactOptions(
         kafka=kafka,
-        topics=Topics(repository, dc),
+        topics=Topics(options.repository, dc),
         target=target,
         range=CompactedRange(applied=state, after=after, until=until),
         archive=archive,
-        spark=spark_settings(spark, memory, scratch, py_files),
+        spark=options.settings,
     )
     run_compact(wanted, typer.echo)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,14 +15,7 @@ import typer
 
 from quadlog.cli.audit import kafkas_of
 from quadlog.cli.options import ask, log_in_by_environment
-from quadlog.cli.ranges import (
-    Memory,
-    PyFiles,
-    Repository,
-    Scratch,
-    Spark,
-    spark_settings,
-)
+from quadlog.cli.spark_options import SparkOptions, with_options
 from quadlog.core.approval import LONGEST_DROP
 from quadlog.errors import UserError
 
@@ -32,19 +26,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Say what a split did, or will do, to each update.")
 
-Kafkas = Annotated[
-    list[str],
-    typer.Option("--kafka", help="DC=SERVERS: a data centre and its bootstrap servers; all of them."),
-]
 Target = Annotated[Path, typer.Argument(help="Directory to make, with the report.")]
 Details = Annotated[
     int, typer.Option(min=0, help="Updates of each class, and disputed quads, that are listed.")
 ]
-Archive = Annotated[
-    Path | None, typer.Option(help="Directory of `quadlog archive`, for what the topics lack.")
-]
-
-
 Drop = Annotated[
     list[str] | None,
     typer.Option(
@@ -53,39 +38,33 @@ Drop = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchOptions(SparkOptions):
+    """Options of all commands that read the topics of all data centres."""
+
+    kafka: Annotated[
+        list[str],
+        typer.Option("--kafka", help="DC=SERVERS: a data centre and its bootstrap servers; all of them."),
+    ]
+    archive: Annotated[
+        Path | None, typer.Option(help="Directory of `quadlog archive`, for what the topics lack.")
+    ] = None
+
+
 @app.command("preview")
+@with_options(BranchOptions)
 def preview(
-    directory: Target,
-    *,
-    kafka: Kafkas,
-    drop: Drop = None,
-    repository: Repository = "main",
-    details: Details = 1_000,
-    archive: Archive = None,
-    spark: Spark = "local[2]",
-    memory: Memory = 512,
-    scratch: Scratch = None,
-    py_files: PyFiles = None,
+    directory: Target, *, drop: Drop = None, details: Details = 1_000, options: BranchOptions
 ) -> None:
     """Say what will become of each update of the sides that give way, while the split lasts."""
-    made = spark_settings(spark, memory, scratch, py_files)
-    _run(
-        directory,
-        kafka,
-        is_over=False,
-        drop=_ids_in(drop),
-        repository=repository,
-        details=details,
-        archive=archive,
-        spark=made,
-    )
+    _run(directory, options, is_over=False, drop=_ids_in(drop), details=details)
 
 
 @app.command("approve")
+@with_options(BranchOptions)
 def approve(
     plan: Annotated[str, typer.Argument(help="Plan hash of the preview that is approved.")],
     *,
-    kafka: Kafkas,
     master: Annotated[
         list[str], typer.Option("--master", help="URL of a master; one of each side, may be repeated.")
     ],
@@ -93,27 +72,12 @@ def approve(
     preview: Annotated[
         Path | None, typer.Option(help="Directory of that preview, to see what is another now.")
     ] = None,
-    repository: Repository = "main",
-    archive: Archive = None,
-    spark: Spark = "local[2]",
-    memory: Memory = 512,
-    scratch: Scratch = None,
-    py_files: PyFiles = None,
+    options: BranchOptions,
 ) -> None:
     """Approve a preview: the sides come together as it says, or nothing happens."""
     from quadlog.splits.approve import approve as approve_plan  # noqa: PLC0415
 
-    made = spark_settings(spark, memory, scratch, py_files)
-    wanted = _options(
-        Path(),
-        kafka,
-        is_over=False,
-        drop=_ids_in(drop),
-        repository=repository,
-        details=LONGEST_DROP,
-        archive=archive,
-        spark=made,
-    )
+    wanted = _wanted(Path(), options, is_over=False, drop=_ids_in(drop), details=LONGEST_DROP)
     approve_plan(wanted, plan, master, preview, typer.echo)
 
 
@@ -133,51 +97,29 @@ def _ids_in(drop: list[str] | None) -> frozenset[str]:
 
 
 @app.command("report")
+@with_options(BranchOptions)
 def report(
     directory: Target,
     *,
-    kafka: Kafkas,
     branch: Annotated[str | None, typer.Option(help="Name of a branch.  [default: the newest]")] = None,
-    repository: Repository = "main",
     details: Details = 1_000,
-    archive: Archive = None,
-    spark: Spark = "local[2]",
-    memory: Memory = 512,
-    scratch: Scratch = None,
-    py_files: PyFiles = None,
+    options: BranchOptions,
 ) -> None:
     """Say what became of each update of a side that gave way, after the split."""
-    made = spark_settings(spark, memory, scratch, py_files)
-    _run(
-        directory,
-        kafka,
-        is_over=True,
-        branch=branch,
-        repository=repository,
-        details=details,
-        archive=archive,
-        spark=made,
-    )
+    _run(directory, options, is_over=True, branch=branch, details=details)
 
 
 @app.command("list")
+@with_options(BranchOptions)
 def list_branches(
     *,
-    kafka: Kafkas,
-    repository: Repository = "main",
-    archive: Archive = None,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON for each branch.")] = False,
-    spark: Spark = "local[2]",
-    memory: Memory = 512,
-    scratch: Scratch = None,
-    py_files: PyFiles = None,
+    options: BranchOptions,
 ) -> None:
     """List the branches that splits have left in the topics, and those of now."""
     from quadlog.splits.job import run_list  # noqa: PLC0415
 
-    made = spark_settings(spark, memory, scratch, py_files)
-    wanted = _options(Path(), kafka, is_over=True, repository=repository, archive=archive, spark=made)
-    for one in run_list(wanted):
+    for one in run_list(_wanted(Path(), options, is_over=True)):
         typer.echo(json.dumps(one) if as_json else _line_of(one))
 
 
@@ -197,48 +139,34 @@ def _line_of(branch: dict[str, Any]) -> str:
 
 
 @app.command("show")
+@with_options(BranchOptions)
 def show(
     branch: Annotated[str, typer.Argument(help="Name of a branch, as `list` has it.")],
     query: Annotated[str, typer.Argument(help="SPARQL query.")] = "SELECT * { ?s ?p ?o }",
     *,
-    kafka: Kafkas,
     accept: Annotated[
         str, typer.Option(help="Media type of the answer.")
     ] = "text/tab-separated-values, application/n-triples",
-    repository: Repository = "main",
-    archive: Archive = None,
-    spark: Spark = "local[2]",
-    memory: Memory = 512,
-    scratch: Scratch = None,
-    py_files: PyFiles = None,
+    options: BranchOptions,
 ) -> None:
     """Answer a query on the state after the last entry of a branch."""
     from quadlog.splits.job import run_show  # noqa: PLC0415
 
-    made = spark_settings(spark, memory, scratch, py_files)
-    wanted = _options(Path(), kafka, is_over=True, repository=repository, archive=archive, spark=made)
-    run_show(wanted, branch, query, accept, sys.stdout.buffer)
+    run_show(_wanted(Path(), options, is_over=True), branch, query, accept, sys.stdout.buffer)
 
 
 @app.command("export")
+@with_options(BranchOptions)
 def export(
     branch: Annotated[str, typer.Argument(help="Name of a branch, as `list` has it.")],
     target: Annotated[Path, typer.Argument(help="File to make.")],
     *,
-    kafka: Kafkas,
-    repository: Repository = "main",
-    archive: Archive = None,
-    spark: Spark = "local[2]",
-    memory: Memory = 512,
-    scratch: Scratch = None,
-    py_files: PyFiles = None,
+    options: BranchOptions,
 ) -> None:
     """Write the net change of a branch since its fork as an RDF Patch, which `/update` takes."""
     from quadlog.splits.job import run_export  # noqa: PLC0415
 
-    made = spark_settings(spark, memory, scratch, py_files)
-    wanted = _options(Path(), kafka, is_over=True, repository=repository, archive=archive, spark=made)
-    typer.echo(f"{target}: {run_export(wanted, branch, target)} quads")
+    typer.echo(f"{target}: {run_export(_wanted(Path(), options, is_over=True), branch, target)} quads")
 
 
 @app.command("drop")
@@ -252,15 +180,15 @@ def drop_branch(
     typer.echo(f"{at} keeps nothing of {branch} any more")
 
 
-def _run(directory: Path, kafka: list[str], **more: Any) -> None:  # noqa: ANN401 - fields of the options
+def _run(directory: Path, options: BranchOptions, **more: Any) -> None:  # noqa: ANN401 - fields of `SplitOptions`
     from quadlog.splits.job import run_split  # noqa: PLC0415
 
-    for line in summary_of(run_split(_options(directory, kafka, **more))):
+    for line in summary_of(run_split(_wanted(directory, options, **more))):
         typer.echo(line)
     typer.echo(f"{directory / 'report.html'}, report.json, report.ttl")
 
 
-def _options(directory: Path, kafka: list[str], **more: Any) -> SplitOptions:  # noqa: ANN401
+def _wanted(directory: Path, options: BranchOptions, **more: Any) -> SplitOptions:  # noqa: ANN401
     from quadlog.settings.worker import WorkerSettings  # noqa: PLC0415
     from quadlog.splits.topics import SplitOptions  # noqa: PLC0415
     from quadlog.worker.evaluate.limits import EvaluationLimits  # noqa: PLC0415
@@ -268,13 +196,16 @@ def _options(directory: Path, kafka: list[str], **more: Any) -> SplitOptions:  #
     log_in_by_environment()
     defaults = {name: field.default for name, field in WorkerSettings.model_fields.items()}
     return SplitOptions(
-        kafkas=kafkas_of(kafka),
+        kafkas=kafkas_of(options.kafka),
         directory=directory,
+        repository=options.repository,
+        archive=options.archive,
         limits=EvaluationLimits(
             seconds=defaults["update_timeout"],
             memory=defaults["update_memory"],
             control_seconds=defaults["control_timeout"],
         ),
+        spark=options.settings,
         **more,
     )
 
