@@ -189,22 +189,14 @@ def _run(directory: Path, options: BranchOptions, **more: Any) -> None:  # noqa:
 
 
 def _wanted(directory: Path, options: BranchOptions, **more: Any) -> SplitOptions:  # noqa: ANN401
-    from quadlog.settings.worker import WorkerSettings  # noqa: PLC0415
     from quadlog.splits.topics import SplitOptions  # noqa: PLC0415
-    from quadlog.worker.evaluate.limits import EvaluationLimits  # noqa: PLC0415
 
     log_in_by_environment()
-    defaults = {name: field.default for name, field in WorkerSettings.model_fields.items()}
     return SplitOptions(
         kafkas=kafkas_of(options.kafka),
         directory=directory,
         repository=options.repository,
         archive=options.archive,
-        limits=EvaluationLimits(
-            seconds=defaults["update_timeout"],
-            memory=defaults["update_memory"],
-            control_seconds=defaults["control_timeout"],
-        ),
         spark=options.settings,
         **more,
     )

@@ -19,7 +19,9 @@ from quadlog.errors import ForeignRecord, SetupError, StateError, Unavailable
 from quadlog.quadstore.applied import Applied
 from quadlog.replay.compact import source
 from quadlog.replay.replay import Compaction
+from quadlog.settings import WorkerSettings
 from quadlog.topics import Topics
+from quadlog.worker.evaluate.limits import EvaluationLimits
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
@@ -32,14 +34,14 @@ if TYPE_CHECKING:
     from quadlog.replay.replay import Phase
     from quadlog.replay.spark import SparkSettings
     from quadlog.replay.survey import Surveyor
-    from quadlog.worker.evaluate.limits import EvaluationLimits
 
 POSTS: Final = 200
 """Posts that are read to find the newest one of each master: each sends some every second."""
 BEATS: Final = 200
 """Heartbeats that are read to find the newest one of each worker."""
 
-
+LIMITS: Final = EvaluationLimits.of(WorkerSettings.model_construct())
+"""Of the evaluation of one update in a preview: those that workers have by default."""
 WORK: Final = ".work"
 """Directory under that of a report for what does not fit into memory."""
 DETAILS: Final = 1_000
@@ -63,7 +65,7 @@ class SplitOptions:
     """Ids of updates that a preview takes for dropped, in hexadecimal."""
     details: int = DETAILS
     archive: FilePath | None = None
-    limits: EvaluationLimits
+    limits: EvaluationLimits = LIMITS
     spark: SparkSettings
 
 

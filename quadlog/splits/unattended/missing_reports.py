@@ -18,13 +18,11 @@ from quadlog.master.split_reports.report_files import MAKING, PATCH, SUMMARY
 from quadlog.master.split_reports.report_request import ReportOutcome
 from quadlog.replay.spark import SparkSettings, told
 from quadlog.replay.survey import Surveyor
-from quadlog.settings.units import MIB
 from quadlog.splits.branch_patch import write_patch
 from quadlog.splits.cases import ended_branches
 from quadlog.splits.job import write_report
 from quadlog.splits.report import Report
 from quadlog.splits.topics import WORK, SplitOptions, opened
-from quadlog.worker.evaluate.limits import EvaluationLimits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,8 +34,6 @@ if TYPE_CHECKING:
 
 WAITS: Final = "waits"
 """Class of updates that are not evaluated again yet."""
-PREVIEWS: Final = EvaluationLimits(seconds=30.0, memory=2048 * MIB)
-"""Limits of what previews evaluate; a report evaluates nothing."""
 
 
 class MissingReports:
@@ -110,7 +106,6 @@ class MissingReports:
             repository=request.repository,
             is_over=True,
             archive=None if request.archive is None else Path(request.archive),
-            limits=PREVIEWS,
             spark=spark_of(request),
         )
 
