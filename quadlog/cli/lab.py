@@ -265,7 +265,6 @@ def _known(given: list[str]) -> dict[str, str]:
 
     """
     from quadlog.core.cluster_settings import CLASSIC  # noqa: PLC0415
-    from quadlog.errors import UserError  # noqa: PLC0415
     from quadlog.lab.node_files import PREFIX, variables  # noqa: PLC0415
     from quadlog.settings import MasterSettings, WorkerSettings  # noqa: PLC0415
 

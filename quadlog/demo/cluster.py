@@ -99,8 +99,7 @@ def running_cluster(directory: Path | None, say: Callable[[str], None]) -> Gener
                 yield cluster
         except QuadlogError as error:
             kept = _keep_logs(place, directory)
-            message = f"{error}\nThe logs are in {kept}"
-            raise type(error)(message) from error
+            raise type(error)(f"{error}\nThe logs are in {kept}") from error
 
 
 @contextmanager
@@ -134,8 +133,7 @@ def _wait_until_ready(
         lines = output.read_text(errors="replace").rpartition("\n")[0].splitlines()
         if ended:
             last = "\n  ".join(lines[-10:])
-            message = f"the lab did not start, its last words are\n  {last}"
-            raise SetupError(message)
+            raise SetupError(f"the lab did not start, its last words are\n  {last}")
         for line in lines[said:]:
             say(line)
         said = len(lines)

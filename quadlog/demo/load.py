@@ -76,10 +76,9 @@ async def _send(http: httpx.AsyncClient, masters: Sequence[DemoNode], update: De
             return failed
         failed += 1
         if time.monotonic() - began > PATIENCE:
-            message = (
+            raise OutcomeUnknown(
                 f"no master acknowledged update {update.key} in {PATIENCE:.0f} s; the last said: {problem}"
             )
-            raise OutcomeUnknown(message)
         await asyncio.sleep(min(PAUSE * failed, LONGEST_PAUSE))
 
 
@@ -98,8 +97,7 @@ async def _try(http: httpx.AsyncClient, master: DemoNode, update: DemoUpdate) ->
         return None
     if response.is_server_error:
         return said
-    message = f"a master refused update {update.key}, which it must not: {said}"
-    raise StateError(message)
+    raise StateError(f"a master refused update {update.key}, which it must not: {said}")
 
 
 async def transactions(

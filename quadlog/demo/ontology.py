@@ -27,16 +27,14 @@ def find_brick() -> Path:
     try:
         path = Path(str(distribution(PACKAGE).locate_file(FILE)))
     except PackageNotFoundError as error:
-        message = (
+        raise SetupError(
             f"the Python package {PACKAGE}, which has the demo's data, is not installed: run `make setup`"
-        )
-        raise SetupError(message) from error
+        ) from error
     if not path.is_file():
         version = distribution(PACKAGE).version
-        message = (
+        raise SetupError(
             f"the Python package {PACKAGE} {version} has no {FILE}: run `make setup` for the right version"
         )
-        raise SetupError(message)
     return path
 
 

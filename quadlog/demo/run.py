@@ -87,8 +87,7 @@ class Demo:
                     return code
             if asked.done():
                 raise Stopped
-            message = f"the lab ended by itself, code {lab.result()}"
-            raise StateError(message)
+            raise StateError(f"the lab ended by itself, code {lab.result()}")
         finally:
             for task in (work, asked, lab):
                 task.cancel()
@@ -102,8 +101,7 @@ class Demo:
                 try:
                     findings = await survey(http, cluster, turtle, updates)
                 except httpx.HTTPError as error:
-                    message = f"the cluster was at rest, and a request failed: {error!r}"
-                    raise StateError(message) from error
+                    raise StateError(f"the cluster was at rest, and a request failed: {error!r}") from error
             self._lap_of("verify")
         found = report.wrong(findings)
         self._show(findings, found, len(updates))

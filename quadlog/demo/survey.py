@@ -45,8 +45,9 @@ async def _survey_worker(
 ) -> WorkerFinding:
     agreed, status = await agreed_index(http, dc.master), await worker_status(http, worker)
     if agreed is None or status is None:
-        message = f"{dc.master.id if agreed is None else worker.id} does not answer any more: see its log"
-        raise StateError(message)
+        raise StateError(
+            f"{dc.master.id if agreed is None else worker.id} does not answer any more: see its log"
+        )
     answers = tuple([await ask_worker(http, worker, question) for question in QUESTIONS])
     dump = (await http.get(f"{worker.url}/statements")).raise_for_status().content
     return WorkerFinding(

@@ -82,8 +82,7 @@ async def evaluating_worker(http: httpx.AsyncClient, cluster: DemoCluster) -> De
         status = await worker_status(http, worker)
         if status and status.evaluating:
             return worker
-    message = "no worker says that it evaluates: see /status of each"
-    raise StateError(message)
+    raise StateError("no worker says that it evaluates: see /status of each")
 
 
 async def settle(
@@ -105,6 +104,5 @@ async def settle(
             return
         if time.monotonic() > deadline:
             each = ", ".join(f"{name} {index}" for name, index in indexes.items())
-            message = f"masters and workers are not at one index after {SETTLE_TIMEOUT:.0f} s: {each}"
-            raise StateError(message)
+            raise StateError(f"masters and workers are not at one index after {SETTLE_TIMEOUT:.0f} s: {each}")
         await asyncio.sleep(INTERVAL)

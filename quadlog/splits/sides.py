@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from quadlog.core.model import START, LogPosition
 
@@ -48,10 +48,6 @@ class Behind:
     index: int
     entries: int
     """Number of entries that it lacks."""
-
-
-_LAST: Final = (0,)
-_RANKED: Final = (1,)
 
 
 def sides_of(
@@ -101,9 +97,7 @@ def _view_of(posts: Iterable[Post]) -> bytes | None:
 def in_order(sides: Iterable[Side]) -> list[Side]:
     """Return sides by rank, the greatest first; those without a rank come last, by their last entries."""
     by_chain = sorted(sides, key=lambda side: side.last.chain)
-    return sorted(
-        by_chain, key=lambda side: _LAST if side.rank is None else (*_RANKED, side.rank), reverse=True
-    )
+    return sorted(by_chain, key=lambda side: (side.rank is not None, side.rank), reverse=True)
 
 
 def reasons_of(winner: Side, losers: Sequence[Side]) -> list[str]:

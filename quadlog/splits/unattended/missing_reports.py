@@ -136,17 +136,9 @@ def missing_in(report: Mapping[str, Any]) -> str:
 
 def summary_of(report: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return what a list of reports shows of one."""
+    kept = ("name", "dcs", "fork", "entries", "updates", "classes", "disputed")
     branches = [
-        {
-            "name": one["name"],
-            "dcs": one["dcs"],
-            "fork": one["fork"]["index"],
-            "entries": one["entries"],
-            "updates": one["updates"],
-            "classes": one["classes"],
-            "disputed": one["disputed"],
-        }
-        for one in report["branches"]
+        {field: one[field] for field in kept} | {"fork": one["fork"]["index"]} for one in report["branches"]
     ]
     classes = sorted({kind for one in branches for kind in one["classes"]})
     return {
