@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from quadlog.core.records import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from quadlog.core.model import LogPosition
 
@@ -96,30 +96,13 @@ def class_of(
     return next(update_class for update_class, it_holds in holds.items() if it_holds)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedBranch:
-    """A branch as the first line of a plan names it."""
-
-    fork: int
-    last: LogPosition
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DisputedQuad:
-    """A quad that the winner has changed, and that an update of the branch concerns, too."""
-
-    line: str
-    base: bool
-    winner: bool
-    branch: bool
-    result: bool
-
-
 class PlanHash:
     """The hash of a plan whose lines come one by one, as there may be millions."""
 
-    def __init__(self, repository: str, winner: LogPosition, branches: Sequence[PlannedBranch]) -> None:
-        """Begin with the first line."""
+    def __init__(
+        self, repository: str, winner: LogPosition, branches: Sequence[tuple[int, LogPosition]]
+    ) -> None:
+        """Begin with the first line; it has the index of the fork and the last entry of each branch."""
         self._hash = blake2b(digest_size=32)
         self._add(
             {
@@ -127,8 +110,7 @@ class PlanHash:
                 "repository": repository,
                 "winner": {"index": winner.index, "chain": winner.chain.hex()},
                 "branches": [
-                    {"fork": one.fork, "index": one.last.index, "chain": one.last.chain.hex()}
-                    for one in branches
+                    {"fork": fork, "index": last.index, "chain": last.chain.hex()} for fork, last in branches
                 ],
             }
         )
@@ -159,17 +141,9 @@ class PlanHash:
         """Add a CONFIG entry, which ends with its branch."""
         self._add({"ended": "CONFIG", "index": index, "id": transaction_id})
 
-    def add_disputed(self, quad: DisputedQuad) -> None:
-        """Add a disputed quad."""
-        self._add(
-            {
-                "line": quad.line,
-                "base": quad.base,
-                "winner": quad.winner,
-                "branch": quad.branch,
-                "result": quad.result,
-            }
-        )
+    def add_disputed(self, line: str, states: Mapping[str, bool]) -> None:
+        """Add a disputed quad; `states`: whether it is there in `base`, `winner`, `branch` and `result`."""
+        self._add({"line": line, **states})
 
     def _add(self, line: dict[str, Any]) -> None:
         text = json.dumps(line, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -42,15 +42,7 @@ from quadlog.splits.cases import Case, CaseBranch, case_of_now, case_that_is_ove
 from quadlog.splits.changes import GRAPH, by_update, compared, disputed_in, updates_of
 from quadlog.splits.description import Counted, described_branch, described_sides, strategy_of
 from quadlog.splits.foresight import Foresight
-from quadlog.splits.plan import (
-    FORMAT,
-    Comparison,
-    DisputedQuad,
-    PlanHash,
-    PlannedBranch,
-    UpdateClass,
-    class_of,
-)
+from quadlog.splits.plan import FORMAT, Comparison, PlanHash, UpdateClass, class_of
 from quadlog.splits.sides import reasons_of
 from quadlog.splits.topics import WORK, opened
 from quadlog.worker.catchup.bundle_loader import load_bundle
@@ -112,7 +104,7 @@ class Report:
         plan = PlanHash(
             self._wanted.repository,
             case.winner.last,
-            [PlannedBranch(fork=one.fork.index, last=one.path.last) for one in case.branches],
+            [(one.fork.index, one.path.last) for one in case.branches],
         )
         branches, first = list[dict[str, Any]](), 1
         foresight = None if case.is_over or not case.branches else self._foresight(case)
@@ -402,7 +394,7 @@ class Report:
 
     def _add_disputed(self, row: Row, shift: int, counted: Counted, plan: PlanHash) -> None:
         states = {name: bool(row[name]) for name in ("base", "winner", "branch", "result")}
-        plan.add_disputed(DisputedQuad(line=row["line"], **states))
+        plan.add_disputed(row["line"], states)
         counted.disputed += 1
         if counted.disputed <= self._wanted.details:
             counted.disputed_quads.append(

@@ -8,14 +8,7 @@ import pytest
 
 from quadlog.core.model import LogPosition
 from quadlog.core.records import Outcome
-from quadlog.splits.plan import (
-    Comparison,
-    DisputedQuad,
-    PlanHash,
-    PlannedBranch,
-    UpdateClass,
-    class_of,
-)
+from quadlog.splits.plan import Comparison, PlanHash, UpdateClass, class_of
 
 APPLIED, REJECTED = Outcome.APPLIED, Outcome.REJECTED
 
@@ -52,13 +45,12 @@ def test_what_is_not_foreseen_is_not_said_to_wait() -> None:
 
 def test_a_plan_is_lines_of_json() -> None:
     one, two = LogPosition(9, bytes(32)), LogPosition(7, b"\x01" * 32)
-    plan = PlanHash("main", one, [PlannedBranch(fork=5, last=two)])
+    plan = PlanHash("main", one, [(5, two)])
     plan.add_update(6, "aa" * 16, UpdateClass.COMMUTES, APPLIED, deleted=0, inserted=2)
     plan.add_update(7, "bb" * 16, UpdateClass.DUPLICATE, None, deleted=0, inserted=0)
     plan.add_ended(8, "cc" * 16)
-    plan.add_disputed(
-        DisputedQuad(line='<urn:a> <urn:b> "é" .', base=True, winner=False, branch=True, result=True)
-    )
+    states = {"base": True, "winner": False, "branch": True, "result": True}
+    plan.add_disputed('<urn:a> <urn:b> "é" .', states)
     lines = [
         (
             f'{{"branches":[{{"chain":"{"01" * 32}","fork":5,"index":7}}],"format":1,"repository":"main",'
