@@ -27,26 +27,17 @@ FORMAT: Final = 1
 
 
 class UpdateClass(StrEnum):
-    """What becomes of an update of a branch, behind the log of the winner."""
+    """What becomes of an update of a branch behind the log of the winner; `glossary.py` says what each class means."""
 
     DUPLICATE = "duplicate"
-    """The winner has its id after the fork: it is not agreed again."""
     DROPPED = "dropped"
-    """An operator has dropped it: it is agreed as rejected."""
     WAITS = "waits"
-    """The log does not have it yet."""
     UNFORESEEN = "unforeseen"
-    """Its evaluation needs another server."""
     REJECTED = "rejected"
-    """Its evaluation or a control refuses it."""
     EMPTY = "empty"
-    """It changes nothing, and changed something on the branch."""
     OPPOSITE = "opposite"
-    """It changes a line to another state than the winner had changed it to after the fork."""
     DIFFERS = "differs"
-    """It changes other lines than on the branch, or leaves some of them in another state."""
     COMMUTES = "commutes"
-    """What it changed on the branch is so afterwards, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from quadlog.errors import QuadlogError, Unavailable
 from quadlog.master.split_reports.report_files import MAKING, PATCH, SUMMARY
@@ -21,6 +21,7 @@ from quadlog.replay.survey import Surveyor
 from quadlog.splits.branch_patch import write_patch
 from quadlog.splits.cases import ended_branches
 from quadlog.splits.job import write_report
+from quadlog.splits.plan import UpdateClass
 from quadlog.splits.report import Report
 from quadlog.splits.topics import WORK, SplitOptions, opened
 
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 
     from quadlog.master.split_reports.report_request import EndedSide, ReportRequest
     from quadlog.splits.cases import Case
-
-WAITS: Final = "waits"
-"""Class of updates that are not evaluated again yet."""
 
 
 class MissingReports:
@@ -128,7 +126,7 @@ def spark_of(request: ReportRequest) -> SparkSettings:
 
 def missing_in(report: Mapping[str, Any]) -> str:
     """Return what a report does not have yet; empty if it is complete."""
-    waits = {one["name"]: one["classes"].get(WAITS, 0) for one in report["branches"]}
+    waits = {one["name"]: one["classes"].get(UpdateClass.WAITS, 0) for one in report["branches"]}
     return "; ".join(
         f"{count} updates of {name} are not evaluated again yet" for name, count in waits.items() if count
     )
