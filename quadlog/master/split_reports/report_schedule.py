@@ -80,20 +80,13 @@ class ReportSchedule:
         """
         found = cls()
         with suppress(KeyError, TypeError, ValueError):
-            found._restore(state, moment)
+            found._settled = {EndedSide(*one): None for one in state.get("settled", ())}
+            for fields in state.get("pending", ()):
+                kept = {name: fields[name] for name in ("attempts", "reason", "is_failure")}
+                due_at = inf if fields["is_given_up"] else moment + PAUSES_S[0] * 1000
+                side = EndedSide(*fields["side"])
+                found._pending[side] = PendingReport(side=side, due_at=due_at, **kept)
         return found
-
-    def _restore(self, state: Mapping[str, Any], moment: float) -> None:
-        self._settled = {EndedSide(*one): None for one in state.get("settled", ())}
-        for fields in state.get("pending", ()):
-            one = EndedSide(*fields["side"])
-            self._pending[one] = PendingReport(
-                side=one,
-                attempts=fields["attempts"],
-                reason=fields["reason"],
-                is_failure=fields["is_failure"],
-                due_at=inf if fields["is_given_up"] else moment + PAUSES_S[0] * 1000,
-            )
 
     def note(self, sides: Iterable[EndedSide], *, moment: float, wall: int) -> bool:
         """Take in which sides gave way; return whether some of them are new.  `wall`: milliseconds since 1970."""
@@ -136,16 +129,6 @@ class ReportSchedule:
 
     def state(self) -> dict[str, Any]:
         """Return what must be known after a restart, as values of JSON."""
-        return {
-            "settled": [[*one] for one in self._settled],
-            "pending": [
-                {
-                    "side": [*one.side],
-                    "attempts": one.attempts,
-                    "reason": one.reason,
-                    "is_failure": one.is_failure,
-                    "is_given_up": one.is_given_up,
-                }
-                for one in self._pending.values()
-            ],
-        }
+        kept = ("side", "attempts", "reason", "is_failure", "is_given_up")
+        pending = [{name: getattr(one, name) for name in kept} for one in self._pending.values()]
+        return {"settled": [*self._settled], "pending": pending}

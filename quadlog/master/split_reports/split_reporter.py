@@ -45,20 +45,6 @@ class WantedReports:
     """Names of the branches that have a report."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportList:
-    """What clients see."""
-
-    reports: Sequence[Mapping[str, Any]]
-    """Summaries, the oldest first."""
-    making: Sequence[Mapping[str, Any]]
-    """Sides whose reports are being made."""
-    waiting: Sequence[Mapping[str, Any]]
-    """Sides whose reports are made later."""
-    failed: Sequence[Mapping[str, Any]]
-    """Sides that were given up."""
-
-
 def in_thread(work: Callable[[], None]) -> None:
     """Run a function in a thread that does not delay the end of this process."""
     threading.Thread(target=work, name="split-report", daemon=True).start()
@@ -90,7 +76,8 @@ class SplitReporter:
         self._reports = files.summaries()
         self._making: tuple[EndedSide, ...] = ()
         self._looked_at = float("-inf")
-        self._is_reporter = False
+        self.is_reporter = False
+        """True if this master makes the reports, as far as it knows."""
 
     # --- for the node's thread --------------------------------------------------------------------------
 
@@ -102,8 +89,8 @@ class SplitReporter:
         if not self._most or moment - self._looked_at < LOOK_MS:
             return
         self._looked_at = moment
-        self._is_reporter = leads and cluster.has_majority and cluster.view.home == self._dc
-        if not self._is_reporter:
+        self.is_reporter = leads and cluster.has_majority and cluster.view.home == self._dc
+        if not self.is_reporter:
             return
         with self._lock:
             is_news = self._schedule.note(self._ended(cluster), moment=moment, wall=now().wall)
@@ -186,22 +173,17 @@ class SplitReporter:
             self._reports = [one for one in self._reports if one["name"] != name]
         log.info("split_report_removed", name=name)
 
-    def listed(self, moment: float) -> ReportList:
-        """Return the reports, and what is missing; `moment`: steady milliseconds."""
+    def listed(self, moment: float) -> dict[str, Sequence[Mapping[str, Any]]]:
+        """Return the reports, the oldest first, and what is missing; `moment`: steady milliseconds."""
         with self._lock:
             pending, making, reports = self._schedule.pending, self._making, self._reports
             shown = [(one, one.as_json(moment)) for one in pending]
-        return ReportList(
-            reports=reports,
-            making=[told for one, told in shown if one.side in making],
-            waiting=[told for one, told in shown if one.side not in making and not one.is_given_up],
-            failed=[told for one, told in shown if one.is_given_up],
-        )
-
-    @property
-    def is_reporter(self) -> bool:
-        """True if this master makes the reports, as far as it knows."""
-        return self._is_reporter
+        return {
+            "reports": reports,
+            "making": [told for one, told in shown if one.side in making],
+            "waiting": [told for one, told in shown if one.side not in making and not one.is_given_up],
+            "failed": [told for one, told in shown if one.is_given_up],
+        }
 
     def status(self) -> dict[str, Any]:
         """Return what the status of a master shows."""

@@ -55,10 +55,8 @@ class SplitsHandler:
             "node": self._node,
             "dc": self._dc,
             "is_reporter": self._reporter.is_reporter,
-            "reports": [_linked(one) for one in reversed(found.reports)],
-            "making": found.making,
-            "waiting": found.waiting,
-            "failed": found.failed,
+            **found,
+            "reports": [_linked(one) for one in reversed(found["reports"])],
         }
         return JSONResponse(answer, headers={"Cache-Control": "no-store"})
 

@@ -105,8 +105,8 @@ def test_a_side_that_gave_way_is_reported_once(scene: Scene) -> None:
     [wanted] = scene.asked
     assert (wanted.sides, wanted.urgent, wanted.known) == ((side,), (), ())
     listed = scene.reporter.listed(scene.moment)
-    assert [one["name"] for one in listed.reports] == [NAME]
-    assert (listed.making, listed.waiting, listed.failed) == ([], [], [])
+    assert [one["name"] for one in listed["reports"]] == [NAME]
+    assert (listed["making"], listed["waiting"], listed["failed"]) == ([], [], [])
     assert scene.reporter.status() == {"made": 1, "newest": NAME, "making": False, "failed": None}
     for _ in range(5):
         scene.tick(3600)
@@ -122,7 +122,7 @@ def test_what_is_dropped_is_not_made_again(scene: Scene) -> None:
     scene.wait()
     scene.reporter.drop(NAME)
     assert not (scene.files.path / NAME).exists()
-    assert scene.reporter.listed(scene.moment).reports == []
+    assert scene.reporter.listed(scene.moment)["reports"] == []
     assert scene.reporter.status()["made"] == 0
     scene.tick(3600)
     scene.start()
@@ -181,7 +181,8 @@ def test_one_process_makes_all_that_are_due_and_no_second_one_runs(scene: Scene)
         scene.reporter.tick(scene.cluster, scene.moment, leads=True)
     assert scene.works == [work]
     listed = scene.reporter.listed(scene.moment)
-    assert ([one["fork"] for one in listed.making], [one["fork"] for one in listed.waiting]) == ([7, 7], [20])
+    forks = {name: [one["fork"] for one in listed[name]] for name in ("making", "waiting")}
+    assert forks == {"making": [7, 7], "waiting": [20]}
     assert scene.reporter.status()["making"]
     scene.tick()
     assert set(scene.asked[0].sides) == set(sides)
@@ -193,7 +194,7 @@ def test_what_is_not_there_yet_is_tried_again(scene: Scene) -> None:
     side = scene.gave_way()
     scene.outcome = lambda _: ReportOutcome(missing=((side, "no branch yet"),))
     scene.wait()
-    [one] = scene.reporter.listed(now().steady).waiting
+    [one] = scene.reporter.listed(now().steady)["waiting"]
     assert (one["attempts"], one["reason"], one["again_in_s"]) == (1, "no branch yet", PAUSES_S[1])
     assert scene.reporter.status()["failed"] is None, "it is no failure"
     scene.outcome = scene.made()
@@ -208,7 +209,7 @@ def test_the_last_attempt_is_urgent_and_then_it_is_given_up(scene: Scene) -> Non
     for pause in PAUSES_S[1:]:
         scene.tick(pause + 1)
     assert [one.urgent for one in scene.asked] == [()] * (len(PAUSES_S) - 1) + [(side,)]
-    [one] = scene.reporter.listed(scene.moment).failed
+    [one] = scene.reporter.listed(scene.moment)["failed"]
     assert (one["reason"], one["again_in_s"]) == ("no branch yet", None)
     assert scene.reporter.status()["failed"] == "no branch yet"
     scene.start()
@@ -237,7 +238,7 @@ def test_one_that_fails_delays_no_other(scene: Scene) -> None:
     make = scene.made()
     scene.outcome = lambda wanted: replace(make(wanted), failed=((bad, "records are gone"),))
     scene.wait()
-    [one] = scene.reporter.listed(scene.moment).waiting
+    [one] = scene.reporter.listed(scene.moment)["waiting"]
     assert (one["node"], one["reason"]) == ("m2", "records are gone")
     scene.outcome = lambda _: ReportOutcome()
     scene.tick(PAUSES_S[1] + 1)
@@ -260,7 +261,7 @@ def test_the_oldest_reports_are_removed(tmp_path: Path) -> None:
         scene.gave_way(kept=day, later=day)
         scene.outcome = scene.made(f"{day}-0a", day)
         scene.wait()
-    assert [one["name"] for one in scene.reporter.listed(0).reports] == ["3-0a", "4-0a"]
+    assert [one["name"] for one in scene.reporter.listed(0)["reports"]] == ["3-0a", "4-0a"]
     assert len(scene.asked) == 4
 
 
