@@ -7,17 +7,15 @@ the Kafka of that peer's data centre.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotation
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pydantic import BaseModel, SecretStr
 
 from quadlog.settings.environment import variable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PREFIX: Final = "kafka_"
 PEM: Final = "-----BEGIN "

@@ -37,14 +37,14 @@ def topics(kafka: str) -> Iterator[SplitTopics]:
 def made(spark: SparkSession, topics: SplitTopics, files: ReportFiles, **more: Any) -> ReportOutcome:  # noqa: ANN401
     """What one process does."""
     given: dict[str, Any] = {
-        "directory": str(files.path),
+        "directory": files.path,
         "repository": topics.repository,
         "kafkas": topics.kafkas,
         "credentials": {},
         "archive": None,
         "spark_master": "local[2]",
         "spark_memory": 512,
-        "scratch": str(files.scratch),
+        "scratch": files.scratch,
         "sides": (SIDE,),
         "urgent": (),
         "known": (),

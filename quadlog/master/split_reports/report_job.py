@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from quadlog.master.split_reports.report_files import ReportFiles
-    from quadlog.master.split_reports.split_reporter import WantedReports
+    from quadlog.master.split_reports.report_request import WantedReports
     from quadlog.settings import MasterSettings
 
 MODULE: Final = "quadlog.splits.unattended.report_process"
@@ -40,17 +40,15 @@ def report_job(
 
     def run(wanted: WantedReports) -> ReportOutcome:
         request = ReportRequest(
-            directory=str(files.path),
+            **dict(wanted),
+            directory=files.path,
             repository=settings.repository,
             kafkas=kafkas,
             credentials={servers: settings.kafka_credentials[servers] for servers in kafkas.values()},
-            archive=None if settings.log_archive is None else str(settings.log_archive.absolute()),
+            archive=None if settings.log_archive is None else settings.log_archive.absolute(),
             spark_master=settings.spark_master,
             spark_memory=settings.spark_memory,
-            scratch=str(files.scratch),
-            sides=wanted.sides,
-            urgent=wanted.urgent,
-            known=wanted.known,
+            scratch=files.scratch,
         )
         return _answered(request, files)
 
@@ -70,7 +68,7 @@ def _answered(request: ReportRequest, files: ReportFiles) -> ReportOutcome:
         done = subprocess.run(  # noqa: S603 - our own program
             command,
             check=False,
-            input=request.to_json(),
+            input=request.model_dump_json(ensure_ascii=True),
             stdout=subprocess.PIPE,
             text=True,
             cwd=files.scratch,
@@ -83,7 +81,7 @@ def _answered(request: ReportRequest, files: ReportFiles) -> ReportOutcome:
     finally:
         files.end()
     try:
-        return ReportOutcome.from_json((done.stdout.strip().splitlines() or [""])[-1])
+        return ReportOutcome.model_validate_json((done.stdout.strip().splitlines() or [""])[-1])
     except ValueError as error:
         raise QuadlogError(
             f"the process ended with {done.returncode}, without an answer; what it logged is in the log of this master"

@@ -6,14 +6,13 @@ The request is the standard input of that process, because it has logins, which 
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotation
+from pathlib import Path  # noqa: TC003 - pydantic reads the annotation
+from typing import NamedTuple
 
-from quadlog.settings.kafka_security import KafkaCredentials, SecurityProtocol
+from pydantic import BaseModel
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from quadlog.settings.kafka_security import KafkaCredentials  # noqa: TC001 - pydantic reads the annotation
 
 
 class EndedSide(NamedTuple):
@@ -27,54 +26,35 @@ class EndedSide(NamedTuple):
     """Index of the last entry of its own log that stayed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportRequest:
-    """The sides whose reports are missing, and where and how to make them."""
+class WantedReports(BaseModel, frozen=True):
+    """The sides whose reports are missing."""
 
-    directory: str
-    """Each report becomes a directory in this one."""
-    repository: str
-    kafkas: Mapping[str, str]
-    """Bootstrap servers, by data centre."""
-    credentials: Mapping[str, KafkaCredentials]
-    """By bootstrap servers."""
-    archive: str | None
-    """As in `log-archive`."""
-    spark_master: str
-    spark_memory: int
-    """MB of heap."""
-    scratch: str
     sides: tuple[EndedSide, ...]
     urgent: tuple[EndedSide, ...]
     """Those of them whose report must not wait for what is missing in it: there is no later attempt."""
     known: tuple[str, ...]
     """Names of the branches that have a report."""
 
-    def to_json(self) -> str:
-        """Return the text, which has the secrets of the logins."""
-        logins = {
-            servers: {"protocol": found.protocol.value, "values": dict(found.values)}
-            for servers, found in self.credentials.items()
-        }
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        return json.dumps({**fields, "kafkas": dict(self.kafkas), "credentials": logins})
 
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Return the request that `to_json` wrote."""
-        fields: dict[str, Any] = json.loads(text)
-        fields["credentials"] = {
-            servers: KafkaCredentials(protocol=SecurityProtocol(one["protocol"]), values=one["values"])
-            for servers, one in fields["credentials"].items()
-        }
-        for name in ("sides", "urgent"):
-            fields[name] = tuple(EndedSide(*one) for one in fields[name])
-        fields["known"] = tuple(fields["known"])
-        return cls(**fields)
+class ReportRequest(WantedReports, frozen=True, hide_input_in_errors=True):
+    """What is wanted, and where and how to make it.  Its JSON has the secrets of the logins."""
+
+    directory: Path
+    """Each report becomes a directory in this one."""
+    repository: str
+    kafkas: Mapping[str, str]
+    """Bootstrap servers, by data centre."""
+    credentials: Mapping[str, KafkaCredentials]
+    """By bootstrap servers."""
+    archive: Path | None
+    """As in `log-archive`."""
+    spark_master: str
+    spark_memory: int
+    """MB of heap."""
+    scratch: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportOutcome:
+class ReportOutcome(BaseModel, frozen=True):
     """What became of a request."""
 
     made: tuple[str, ...] = ()
@@ -85,25 +65,3 @@ class ReportOutcome:
     """Sides of which no report could be made, each with the reason."""
     error: str = ""
     """Why no side was examined; empty if all were."""
-
-    def to_json(self) -> str:
-        """Return the text, in one line."""
-        return json.dumps({name: getattr(self, name) for name in self.__slots__})
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Return the outcome that `to_json` wrote.
-
-        Raises:
-            ValueError: the text is none.
-
-        """
-        try:
-            fields: dict[str, Any] = json.loads(text)
-            lists = {
-                name: tuple((EndedSide(*side), str(reason)) for side, reason in fields[name])
-                for name in ("missing", "failed")
-            }
-            return cls(made=tuple(fields["made"]), error=fields["error"], **lists)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"this is no outcome: {text[:200]}") from error

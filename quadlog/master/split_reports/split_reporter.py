@@ -11,14 +11,13 @@ not, or if the report fails, it is tried again.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
 from quadlog.clock import now
 from quadlog.errors import QuadlogError
-from quadlog.master.split_reports.report_request import EndedSide, ReportOutcome
+from quadlog.master.split_reports.report_request import EndedSide, ReportOutcome, WantedReports
 from quadlog.master.split_reports.report_schedule import ReportSchedule
 
 if TYPE_CHECKING:
@@ -32,17 +31,6 @@ log = structlog.get_logger()
 
 LOOK_MS: Final = 1000.0
 """Milliseconds between two checks."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WantedReports:
-    """What one process is asked for."""
-
-    sides: tuple[EndedSide, ...]
-    urgent: tuple[EndedSide, ...]
-    """Those of them whose report must not wait for what is missing in it."""
-    known: tuple[str, ...]
-    """Names of the branches that have a report."""
 
 
 def in_thread(work: Callable[[], None]) -> None:

@@ -10,7 +10,6 @@ import shutil
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quadlog.errors import QuadlogError, Unavailable
@@ -27,6 +26,7 @@ from quadlog.splits.topics import WORK, SplitOptions, opened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -90,7 +90,7 @@ class MissingReports:
         summary = json.dumps(summary_of(report, name), indent=1) + "\n"
         (wanted.directory / SUMMARY).write_text(summary, "utf-8")
         shutil.rmtree(wanted.directory / WORK, ignore_errors=True)
-        target = Path(self._request.directory) / name
+        target = self._request.directory / name
         shutil.rmtree(target, ignore_errors=True)  # one without a summary
         wanted.directory.rename(target)
         self._made.append(name)
@@ -100,10 +100,10 @@ class MissingReports:
         request = self._request
         return SplitOptions(
             kafkas=request.kafkas,
-            directory=Path(request.directory) / MAKING,
+            directory=request.directory / MAKING,
             repository=request.repository,
             is_over=True,
-            archive=None if request.archive is None else Path(request.archive),
+            archive=request.archive,
             spark=spark_of(request),
         )
 
@@ -119,9 +119,7 @@ def _write_patch(path: Path, case: Case) -> None:
 
 def spark_of(request: ReportRequest) -> SparkSettings:
     """Return how Spark runs."""
-    return SparkSettings(
-        master=request.spark_master, memory_mb=request.spark_memory, scratch=Path(request.scratch)
-    )
+    return SparkSettings(master=request.spark_master, memory_mb=request.spark_memory, scratch=request.scratch)
 
 
 def missing_in(report: Mapping[str, Any]) -> str:

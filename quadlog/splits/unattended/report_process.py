@@ -41,4 +41,5 @@ def _be_the_first_to_be_killed() -> None:
 
 if __name__ == "__main__":
     _be_the_first_to_be_killed()
-    print(outcome_of(ReportRequest.from_json(sys.stdin.read())).to_json())  # noqa: T201 - the answer
+    outcome = outcome_of(ReportRequest.model_validate_json(sys.stdin.read()))
+    print(outcome.model_dump_json(ensure_ascii=True))  # noqa: T201 - the answer

@@ -12,8 +12,7 @@ from quadlog.errors import QuadlogError
 from quadlog.master.split_reports import report_job as module
 from quadlog.master.split_reports.report_files import ReportFiles
 from quadlog.master.split_reports.report_job import MODULE, report_job
-from quadlog.master.split_reports.report_request import EndedSide
-from quadlog.master.split_reports.split_reporter import WantedReports
+from quadlog.master.split_reports.report_request import EndedSide, WantedReports
 from quadlog.settings import MasterSettings
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from quadlog.core.agreement.cluster_view import KnownMaster
 from quadlog.core.model import START, RejoinReport
 from quadlog.errors import NoSuchReport, QuadlogError, SetupError
 from quadlog.master.split_reports.report_files import ReportFiles
-from quadlog.master.split_reports.report_request import EndedSide, ReportOutcome
+from quadlog.master.split_reports.report_request import EndedSide, ReportOutcome, WantedReports
 from quadlog.master.split_reports.report_schedule import PAUSES_S
-from quadlog.master.split_reports.split_reporter import SplitReporter, WantedReports
+from quadlog.master.split_reports.split_reporter import SplitReporter
 from tests.support.agreement.cluster import Member
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def test_a_failure_is_shown_and_stops_nothing(scene: Scene, error: Exception) ->
 def test_one_that_fails_delays_no_other(scene: Scene) -> None:
     bad, good = scene.gave_way("m2"), scene.gave_way("m3")
     make = scene.made()
-    scene.outcome = lambda wanted: replace(make(wanted), failed=((bad, "records are gone"),))
+    scene.outcome = lambda wanted: make(wanted).model_copy(update={"failed": ((bad, "records are gone"),)})
     scene.wait()
     [one] = scene.reporter.listed(scene.moment)["waiting"]
     assert (one["node"], one["reason"]) == ("m2", "records are gone")

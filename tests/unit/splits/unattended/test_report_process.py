@@ -18,14 +18,14 @@ MODULES = ("quadlog.replay.spark", "quadlog.splits.unattended.missing_reports")
 
 def request(path: Path) -> ReportRequest:
     return ReportRequest(
-        directory=str(path),
+        directory=path,
         repository="main",
         kafkas={"dc1": "k:1"},
         credentials={},
         archive=None,
         spark_master="local[1]",
         spark_memory=512,
-        scratch=str(path / ".spark"),
+        scratch=path / ".spark",
         sides=(EndedSide("m3", "dc3", 1, 7),),
         urgent=(),
         known=(),
