@@ -15,7 +15,7 @@ from quadlog.leash import leashed
 from quadlog.master.split_reports.report_request import ReportOutcome, ReportRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from quadlog.master.split_reports.report_files import ReportFiles
     from quadlog.master.split_reports.report_request import WantedReports
@@ -26,42 +26,26 @@ LONGEST_S: Final = 3600.0
 """Seconds after which the process is killed: the next attempt may be faster, and no side waits forever."""
 
 
-def report_job(
-    files: ReportFiles, settings: MasterSettings, kafkas: Mapping[str, str]
-) -> Callable[[WantedReports], ReportOutcome]:
-    """Return a function that makes reports, and returns when it is done.
-
-    Args:
-        files: where the reports go.
-        settings: of the master: its logins, and how Spark runs.
-        kafkas: bootstrap servers of all data centres that the master knows.
-
-    """
-
-    def run(wanted: WantedReports) -> ReportOutcome:
-        request = ReportRequest(
-            **dict(wanted),
-            directory=files.path,
-            repository=settings.repository,
-            kafkas=kafkas,
-            credentials={servers: settings.kafka_credentials[servers] for servers in kafkas.values()},
-            archive=None if settings.log_archive is None else settings.log_archive.absolute(),
-            spark_master=settings.spark_master,
-            spark_memory=settings.spark_memory,
-            scratch=files.scratch,
-        )
-        return _answered(request, files)
-
-    return run
-
-
-def _answered(request: ReportRequest, files: ReportFiles) -> ReportOutcome:
-    """Run the process.
+def make_reports(
+    files: ReportFiles, settings: MasterSettings, kafkas: Mapping[str, str], wanted: WantedReports
+) -> ReportOutcome:
+    """Make reports, and return when it is done; `kafkas`: bootstrap servers of all data centres that the master knows.
 
     Raises:
         QuadlogError: it could not be run, or it ended without an answer.
 
     """
+    request = ReportRequest(
+        **dict(wanted),
+        directory=files.path,
+        repository=settings.repository,
+        kafkas=kafkas,
+        credentials={servers: settings.kafka_credentials[servers] for servers in kafkas.values()},
+        archive=None if settings.log_archive is None else settings.log_archive.absolute(),
+        spark_master=settings.spark_master,
+        spark_memory=settings.spark_memory,
+        scratch=files.scratch,
+    )
     command = leashed([sys.executable, "-m", MODULE])
     try:
         files.begin()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from consumers.effects_ledger import EffectsLedger
@@ -24,7 +25,7 @@ from quadlog.master.retention.archiver import Archiver
 from quadlog.master.retention.backups_kept import BackupsKept
 from quadlog.master.retention.trimming import Trimming
 from quadlog.master.split_reports.report_files import ReportFiles
-from quadlog.master.split_reports.report_job import report_job
+from quadlog.master.split_reports.report_job import make_reports
 from quadlog.master.split_reports.split_reporter import SplitReporter
 from quadlog.master.wiring.world import chain_in
 
@@ -192,5 +193,5 @@ def split_reporter_of(world: World) -> SplitReporter:
         sites.dc_of,
         files,
         most=settings.split_reports,
-        run=report_job(files, settings, sites.kafka_of),
+        run=partial(make_reports, files, settings, sites.kafka_of),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from quadlog.errors import QuadlogError
 from quadlog.master.split_reports import report_job as module
 from quadlog.master.split_reports.report_files import ReportFiles
-from quadlog.master.split_reports.report_job import MODULE, report_job
+from quadlog.master.split_reports.report_job import MODULE, make_reports
 from quadlog.master.split_reports.report_request import EndedSide, WantedReports
 from quadlog.settings import MasterSettings
 
@@ -69,7 +70,7 @@ def test_it_is_told_all_and_leaves_nothing(
         "leashed",
         lambda command: [sys.executable, "-c", NOTES, str(note), str(code), answer, *command],
     )
-    run = report_job(files, settings(tmp_path / "data"), {"dc1": "k1:1", "dc3": "k3:1"})
+    run = partial(make_reports, files, settings(tmp_path / "data"), {"dc1": "k1:1", "dc3": "k3:1"})
     if answer == ANSWER:
         assert run(WANTED).made == ("7-0b",)
     else:
@@ -91,13 +92,13 @@ def test_one_that_hangs_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(module, "LONGEST_S", 0.2)
     hangs = [sys.executable, "-c", "import time; time.sleep(60)"]
     monkeypatch.setattr(module, "leashed", lambda _: hangs)
-    run = report_job(ReportFiles(tmp_path), settings(tmp_path), {"dc1": "k1:1"})
+    run = partial(make_reports, ReportFiles(tmp_path), settings(tmp_path), {"dc1": "k1:1"})
     with pytest.raises(QuadlogError, match="was killed after"):
         run(WANTED)
 
 
 def test_a_directory_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "splits").write_text("a file")
-    run = report_job(ReportFiles(tmp_path), settings(tmp_path), {"dc1": "k1:1"})
+    run = partial(make_reports, ReportFiles(tmp_path), settings(tmp_path), {"dc1": "k1:1"})
     with pytest.raises(QuadlogError, match="could not be run in"):
         run(WANTED)
