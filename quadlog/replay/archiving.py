@@ -98,7 +98,7 @@ def reader(surveyor: Surveyor, topic: Topic, between: Between) -> Between:
         if kept[0] != place:
             end = min((place + 1) * _WINDOW, topic.in_kafka)
             rows = surveyor.records(topic, place * _WINDOW, end, headers=True).orderBy("offset").collect()
-            found = [_record(topic.name, row) for row in rows]
+            found = [record_of(topic.name, row) for row in rows]
             is_small = sum(len(record.value) for record in found) <= _KEPT
             kept = (place if is_small else -1, found if is_small else [])
             return found
@@ -115,7 +115,8 @@ def reader(surveyor: Surveyor, topic: Topic, between: Between) -> Between:
     return read
 
 
-def _record(topic: str, row: Row) -> Record:
+def record_of(topic: str, row: Row) -> Record:
+    """Return a record of Kafka from a row of Spark with the columns `RECORD`."""
     found: list[Any] = row["headers"] or []
     headers = [(str(one["key"]), bytes(one["value"] or b"")) for one in found]
     return Record(topic, row["offset"], bytes(row["key"] or b""), bytes(row["value"] or b""), headers)

@@ -30,7 +30,8 @@ from quadlog.broker import Admin, KafkaOutlet, beginning_of, end_of, last_record
 from quadlog.broker.topic_settings import AUDIT, config_of
 from quadlog.core.records import Violation
 from quadlog.errors import QuadlogError, SetupError, StateError, Unavailable
-from quadlog.ports import Record
+from quadlog.quadstore.quaddir import sync
+from quadlog.replay.archiving import record_of
 from quadlog.replay.spark import SparkSettings, session, told
 from quadlog.replay.survey import kafka_options
 from quadlog.topics import Topics
@@ -229,14 +230,7 @@ class Audit:
         now = time.monotonic() * 1000
         # One task, and one job, for all topics: most batches have a second of heartbeats.
         for row in batch.coalesce(1).toLocalIterator():
-            headers: list[Any] = row["headers"] or []
-            record = Record(
-                row["topic"],
-                row["offset"],
-                bytes(row["key"] or b""),
-                bytes(row["value"] or b""),
-                [(str(one["key"]), bytes(one["value"] or b"")) for one in headers],
-            )
+            record = record_of(row["topic"], row)
             counts[record.topic] += 1
             found += auditor.on_record(record, now)
         if all(sum(counts[topic] for topic in own) < self._wanted.batch for own in self._topics.values()):
@@ -335,8 +329,4 @@ def write_durably(file: Path, content: bytes) -> None:
         out.flush()
         os.fsync(out.fileno())
     making.rename(file)
-    descriptor = os.open(file.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync(file.parent)

@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from quadlog.errors import StateError
+from quadlog.quadstore.quaddir import sync
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
 _SAID: Final = "_stretch.json"
@@ -95,9 +95,11 @@ class Stretches:
         """Give a stretch its name; on return it is durable, also after a power loss."""
         (making / _SAID).write_text(json.dumps(asdict(stretch), indent=2))
         path = self._directory / f"{stretch.start}-{stretch.end}"
-        _sync([making, *making.rglob("*")])
+        for written in (making, *making.rglob("*")):
+            sync(written)
         making.rename(path)
-        _sync([self._directory, self._directory.parent])
+        sync(self._directory)
+        sync(self._directory.parent)
         return path
 
 
@@ -117,12 +119,3 @@ def _lives(process: int) -> bool:
     except PermissionError:
         return True  # it lives, and belongs to another user
     return True
-
-
-def _sync(paths: Iterable[Path]) -> None:
-    for path in paths:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
