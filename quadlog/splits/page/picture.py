@@ -81,41 +81,20 @@ def picture(report: Mapping[str, Any]) -> Element:
 
 
 def _lanes(report: Mapping[str, Any]) -> list[_DrawnBranch]:
+    """Return the sides, the winner first; each branch is that of a side with the same last entry."""
+    names = {one["last"]["chain"]: f"branch {one['name']}"[:_LONGEST] for one in report["branches"]}
     winner, *others = report["sides"]
-    by_last = {side["last"]["chain"]: side for side in others}
-    lanes = [
-        _DrawnBranch(
-            fork=winner["fork"] or 0,
-            length=winner["length"],
-            texts=(
-                _shortened(winner["dcs"]),
-                *_figures(winner),
-                "wins" if winner["wins"] else "no side wins by rank",
-            ),
-            kind="wins",
-        )
-    ]
-    for branch in report["branches"]:
-        side = by_last.pop(branch["last"]["chain"], None)
-        times = {"first_at": None, "last_at": None} if side is None else side
-        texts = (
-            _shortened(branch["dcs"]),
-            *_figures({**times, "length": branch["entries"], "fork": branch["fork"]["index"]}),
-            f"branch {branch['name']}"[:_LONGEST],
-        )
-        lanes.append(
-            _DrawnBranch(fork=branch["fork"]["index"], length=branch["entries"], texts=texts, kind="loses")
-        )
-    lanes += [
+    fates = [names.get(side["last"]["chain"], "no branch of its own") for side in others]
+    fates.insert(0, "wins" if winner["wins"] else "no side wins by rank")
+    return [
         _DrawnBranch(
             fork=side["fork"] or 0,
             length=side["length"],
-            texts=(_shortened(side["dcs"]), *_figures(side), "no branch of its own"),
-            kind="loses",
+            texts=(_shortened(side["dcs"]), *_figures(side), fate),
+            kind="wins" if side is winner else "loses",
         )
-        for side in by_last.values()
+        for side, fate in zip(report["sides"], fates, strict=True)
     ]
-    return lanes
 
 
 def _figures(side: Mapping[str, Any]) -> list[str]:

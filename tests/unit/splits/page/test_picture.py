@@ -40,9 +40,12 @@ def test_lengths_are_in_proportion_and_short_ones_are_seen() -> None:
 
 def test_later_forks_are_above_and_to_the_right() -> None:
     earlier = branch(name="100-a", fork=position(100), last=position(101), dcs=["dc4"])
-    drawn = picture(
-        report(earlier, branch(), sides=[side("dc1", wins=True, last=position(250), length=40, rank=None)])
-    )
+    sides = [
+        side("dc1", wins=True, last=position(250), length=40, rank=None),
+        side("dc4", fork=100, last=earlier["last"], length=20, rank=None),
+        side("dc3", last=position(230), length=20, rank=None),
+    ]
+    drawn = picture(report(earlier, branch(), sides=sides))
     names = [one for one in drawn.iter("text") if one.get("class") == "name"]
     where = {one.text: (float((one.get("x") or "").rstrip("%")), int(one.get("y") or "")) for one in names}
     assert where["dc4"][0] < where["dc3"][0]
