@@ -9,9 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from quadlog.broker import last_records
 from quadlog.codec.envelope import text_id
 from quadlog.compare.dumps import dumps_at_one_index, url_of
-from quadlog.compare.history import last_touches
+from quadlog.compare.history import touches
 from quadlog.compare.runs import Runs, differences
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def _teller(effects: TouchSource | None, lines: set[str]) -> Callable[[str], str
     """Return a function that describes the last entry that touched a line."""
     if effects is None or not lines:
         return lambda _: "last touched by an entry that --kafka would find"
-    found = last_touches(effects.kafka, effects.topic, lines, effects.look_back)
+    found = touches(last_records(effects.kafka, effects.topic, count=effects.look_back), lines)
 
     def tell(line: str) -> str:
         if touch := found.get(line):

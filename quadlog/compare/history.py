@@ -30,16 +30,6 @@ class Touch:
     did: str
 
 
-def last_touches(bootstrap: str, topic: str, lines: Container[str], look_back: int) -> dict[str, Touch]:
-    """Find the last effect that names each of these lines, among the last `look_back` records.
-
-    Raises:
-        Unavailable: the broker does not answer.
-
-    """
-    return touches(last_records(bootstrap, topic, count=look_back), lines)
-
-
 def touches(records: Iterable[Record], lines: Container[str]) -> dict[str, Touch]:
     """Find the last effect that counts and names each of these lines."""
     found: dict[str, Touch] = {}
