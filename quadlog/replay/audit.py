@@ -17,9 +17,10 @@ import pickle
 import threading
 import time
 from collections import Counter
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -113,7 +114,7 @@ def remember(wanted: AuditOptions) -> None:
         raise SetupError(f"{wanted.directory} audits {there}, asked for was {asked}; name another directory")
 
 
-class Audit:
+class Audit(AbstractContextManager["Audit"]):
     """One process that audits: the batches of its streams, one after the other.  A context manager."""
 
     def __init__(self, wanted: AuditOptions, say: Callable[[str], None]) -> None:
@@ -153,10 +154,6 @@ class Audit:
         """Number of violations that this process has found."""
         self.records = 0
         """Number of records that it has compared."""
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
 
     def __exit__(self, *error: object) -> None:
         """Close the connection to Kafka."""

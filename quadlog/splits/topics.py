@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from consumers.agreed import AgreedConsumer
 from consumers.recovery import PathReader
@@ -69,15 +69,15 @@ class SplitOptions:
     spark: SparkSettings
 
 
-class DataCentreTopics:
-    """A context manager."""
+class DataCentreTopics(ExitStack):
+    """A context manager; at its end the connections to Kafka are closed."""
 
     def __init__(self, dc: str, kafka: str, repository: str, *, archive: FilePath | None = None) -> None:
         """Start without reading anything.  `archive`: directory with records that the topics no longer have."""
+        super().__init__()
         self.dc, self.kafka = dc, kafka
         self.topics: Final = Topics(repository, dc)
         self._archive = archive
-        self._stack: Final = ExitStack()
         self._entries: dict[tuple[int, int], LoggedEntry] = {}
         """Heads of entries that were read one by one, by offset and index."""
         self.reader = PathReader()
@@ -97,20 +97,9 @@ class DataCentreTopics:
                 f"the Kafka at {self.kafka} has no topic {missing[0]}: correct --repository, or the name {self.dc}"
             )
         self._surveyor = surveyor
-        self.effects = self._stack.enter_context(
-            source(surveyor, self.kafka, self.topics.effects, self._archive)
-        )
-        self.agreed = self._stack.enter_context(
-            source(surveyor, self.kafka, self.topics.agreed, self._archive)
-        )  # after the effects, so that it has the entry of each effect
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Close the connections to Kafka."""
-        self._stack.close()
+        self.effects = self.enter_context(source(surveyor, self.kafka, self.topics.effects, self._archive))
+        # After the effects, so that it has the entry of each effect.
+        self.agreed = self.enter_context(source(surveyor, self.kafka, self.topics.agreed, self._archive))
 
     # --- entries ----------------------------------------------------------------------------------------
 
