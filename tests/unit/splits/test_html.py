@@ -237,7 +237,9 @@ def test_classes_without_updates_are_named_if_there_are_any() -> None:
 @pytest.mark.parametrize("kind", [*UpdateClass])
 def test_each_class_has_a_colour_in_light_and_dark_and_on_paper(kind: UpdateClass) -> None:
     page = html_of(report(branch(update(211, kind.value))))
-    assert len(re.findall(rf"--{kind.value}: #[0-9a-f]{{3,6}};", page)) == 3
+    colour = "#[0-9a-f]{3,6}"
+    assert re.search(rf"--{kind.value}: light-dark\({colour}, {colour}\);", page)
+    assert "color-scheme: light;" in page.partition("@media print")[2]
     assert f".{kind.value} {{ color: var(--{kind.value}); fill: var(--{kind.value}); }}" in page
-    shown = "tag" if kind is UpdateClass.UNFORESEEN else kind.value
-    assert f".filters .box > .{shown} {{ color: var(--{kind.value}); }}" in page
+    assert ".filters > .box > span {" in page
+    assert ".filters .box > span" not in page, "boxes of classes keep their colours"
