@@ -30,13 +30,7 @@ class Flushing:
     def __init__(
         self, flush: Callable[[], None], note: Callable[[BaseException], object] = lambda _: None
     ) -> None:
-        """Start with nothing in memory.
-
-        Args:
-            flush: function that writes out all data in memory, or raises OSError or RuntimeError.
-            note: callback for that error.
-
-        """
+        """Start with nothing in memory; `note` is called with the OSError or RuntimeError that `flush` raises."""
         self._flush, self._note = flush, note
         self._lines = 0
         self._thread: threading.Thread | None = None

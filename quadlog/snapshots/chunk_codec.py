@@ -161,12 +161,7 @@ class ChunkDecoder:
     """Decoder of chunks that arrive in pieces of any size."""
 
     def __init__(self, *, window: int = WINDOW) -> None:
-        """Start without data.
-
-        Args:
-            window: the largest window that this side provides memory for.
-
-        """
+        """Start without data; `window`: the largest one that this side provides memory for."""
         self._held = bytearray()
         self._window = window
         self._frame: zstd.ZstdDecompressor | None = None

@@ -226,11 +226,9 @@ class ArchiveExtractor:
     """Writer of the files of a stream while it arrives, in pieces of any size."""
 
     def __init__(self, directory: Path, heads: Path | None = None) -> None:
-        """Begin, or continue after the data that arrived before.
+        """Begin, or continue after the data that arrived before in `directory`.
 
-        Args:
-            directory: directory for the files; empty if no data arrived before.
-            heads: file that records the tar headers, so that another unpacker can continue; None: no other one will.
+        `heads` records the tar headers, so that another extractor can continue; None: no other one will.
 
         Raises:
             UserError: the data that arrived before are damaged.

@@ -60,16 +60,7 @@ class CatchUp:
         rates: RatesFile,
         tell: Callable[[Callable[[], Progress]], None],
     ) -> None:
-        """Prepare; nothing is read yet.
-
-        Args:
-            settings: settings of this worker.
-            topics: topics of its data centre.
-            store: the store as it is.
-            rates: measured rates of each way.
-            tell: accepts a function that returns the progress, to report it from now on.
-
-        """
+        """Prepare; nothing is read yet.  `tell` accepts a function that returns the progress from now on."""
         self._settings, self._topics, self._store = settings, topics, store
         self._bundle: Final = settings.data_dir / BUNDLE
         self._rates, self._full, self._tell = rates, StoreTransfer(settings, topics, rates), tell

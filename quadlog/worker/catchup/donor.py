@@ -114,16 +114,10 @@ class Donor:
         bandwidth: float = inf,
         window: int = chunk_codec.WINDOW,
     ) -> None:
-        """Keep the copy of an earlier process, if there is one.
+        """Keep the copy of an earlier process, if there is one; nobody gets a copy of a store that keeps a branch.
 
-        Args:
-            store: the store that is served.
-            directory: directory for copies.
-            health: reports whether the store keeps a branch, of which nobody gets a copy.
-            fed_from: returns the topics that the store was fed from; None: they are not known yet.
-            bandwidth: bytes/s, at most.
-            window: bytes that zstd may look back.
-
+        `fed_from` returns the topics that the store was fed from; None: they are not known yet.  `bandwidth` is the
+        most bytes/s, `window` the bytes that zstd may look back.
         """
         self._store, self._directory, self._fed_from = store, directory, fed_from
         self._health: Final = health or Health()

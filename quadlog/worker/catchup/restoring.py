@@ -67,11 +67,9 @@ class Restoring:
         return None
 
     def restore(self, applied: Applied, make_room: Callable[[], None]) -> CopiedStore:
-        """Replace the store here, which must not be open, by a backup.
+        """Replace the store here, which must not be open and is in the state `applied`, by a backup.
 
-        Args:
-            applied: applied state of that store.
-            make_room: callback before anything is copied.
+        `make_room` is called before anything is copied.
 
         Raises:
             Unavailable: no backup is usable.

@@ -49,15 +49,7 @@ class StartupStatus:
         server: Server,
         say: Callable[[Heartbeat], None],
     ) -> None:
-        """Prepare; nothing is reported yet.
-
-        Args:
-            settings: settings of this worker.
-            store: the store before it catches up.
-            server: the server, which has the port.
-            say: sends a heartbeat.
-
-        """
+        """Prepare; nothing is reported yet.  `server` has the port, `say` sends a heartbeat."""
         self._settings, self._server, self._say = settings, server, say
         self._applied, self._store = store.applied, store.name
         self._look: Callable[[], CatchUpProgress] | None = None

@@ -40,14 +40,7 @@ class CopyStream:
     """Receiver of copies into one directory.  Used by one thread; any thread may read `progress`."""
 
     def __init__(self, directory: Path, *, compression: str, window: int) -> None:
-        """Prepare; no request is sent yet.
-
-        Args:
-            directory: directory for the copy.
-            compression: requested compression, `copy-compression`.
-            window: bytes of memory that may be used to decompress.
-
-        """
+        """Prepare; no request is sent yet.  `window`: bytes of memory that may be used to decompress."""
         self._directory, self._compression, self._window = directory, compression, window
         self.came = 0
         """Bytes that were received and not here before."""

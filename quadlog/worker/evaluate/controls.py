@@ -60,14 +60,9 @@ class Controls:
         watch: EvaluationObserver | None,
         foresee: Callable[[Verdict], None] | None = None,
     ) -> None:
-        """Start with the controls of the store.
+        """Start with the controls of the store, on which they are evaluated.
 
-        Args:
-            store: store on which they are evaluated.
-            watch: observer of the evaluations.
-            foresee: callback for each verdict; if given, all controls are evaluated, whatever their verdicts
-                are.
-
+        `foresee` is called with each verdict; if it is given, all controls are evaluated, whatever their verdicts are.
         """
         self._store, self._watch, self._foresee = store, watch, foresee
         self._all: Mapping[str, Control] = store.controls

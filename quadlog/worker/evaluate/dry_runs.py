@@ -85,12 +85,7 @@ class DryRuns:
     ) -> DryRunResult:
         """Evaluate an update against the applied state.  Blocks meanwhile: must not be called on the event loop.
 
-        Args:
-            body: the update.
-            media_type: media type of the update, which is SPARQL text or a patch.
-            options: options of its transaction.
-            transaction_id: id from which the names of its blank nodes are derived.
-            left: set when nobody waits for the outcome any more.
+        The names of its blank nodes are derived from `transaction_id`; `left` is set when nobody waits any more.
 
         Raises:
             Unavailable: another dry run is under way here, no copy could be made or opened, or the client has

@@ -50,12 +50,8 @@ class EvaluationLimits:
     def exceeded(self, seconds: float, pid: int, *, before: int = 0, control: str = "") -> str | None:
         """Return which limit an evaluation exceeds; None if it exceeds none.
 
-        Args:
-            seconds: seconds since the evaluation began, or since its controls did.
-            pid: id of its process.
-            before: bytes that the process had when the evaluation began.
-            control: the current control, if the controls have begun.
-
+        `seconds` have passed since it began or, with a `control`, since its controls did; `before`: bytes that the
+        process had when it began.
         """
         at = reason_at(control)
         if control and seconds > self.control_seconds:

@@ -45,12 +45,7 @@ class PublishHealth:
     def __init__(self, outlet: Renewable, *, topic: str, why: Callable[[], str]) -> None:
         """Assume that the topic accepts records.
 
-        Args:
-            outlet: outlet of effects and fences.
-            topic: topic of effects and fences.
-            why: returns the reason that Kafka gives why the topic may accept nothing; may take seconds, and
-                raises nothing.
-
+        `why` returns the reason that Kafka gives why it may accept nothing; may take seconds, and raises nothing.
         """
         self._outlet, self._topic, self._why = outlet, topic, why
         self._patience: Final = StallDetector(PATIENCE_MS)

@@ -92,16 +92,9 @@ class Suspects:
         load_limits: LoadLimits,
         directory: Path,
     ) -> None:
-        """Suspect all entries up to an index.
+        """Suspect all entries up to an index; the store shows the effects of all entries before them.
 
-        Args:
-            store: store that shows the effects of all entries before.
-            fence: fence of the worker that took over.
-            until: index of the last suspect.
-            limits: limits for the evaluation of one suspect.
-            load_limits: limits of what one suspect loads.
-            directory: directory for a copy of the store; on the store's own file system.
-
+        The limits are those of one suspect; `directory`, for a copy, is on the store's own file system.
         """
         self._store, self._fence, self._until = store, fence, until
         self._limits, self._load_limits, self._directory = limits, load_limits, directory

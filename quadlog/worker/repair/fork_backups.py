@@ -91,14 +91,9 @@ class ForkBackups:
         *,
         lacks: Callable[[Applied], str] = lambda _: "",
     ) -> None:
-        """Find the backups that are kept.
+        """Find the backups that are kept.  `leave` ends the process in order, from any thread.
 
-        Args:
-            data_dir: the worker's data-dir.
-            store: the store that is served.
-            leave: ends the process in order, from any thread.
-            lacks: returns which records after a state the topics do not have any more; empty: none are missing.
-
+        `lacks` returns which records after a state the topics do not have any more; empty: none are missing.
         """
         self._data_dir, self._store, self._leave, self._lacks = data_dir, store, leave, lacks
         self._directory: Final = data_dir / FORKS
@@ -123,10 +118,7 @@ class ForkBackups:
     def make(self, view: str, epoch: int, most: int) -> bool:
         """Make a backup for a view, which replaces an earlier one of the same view; return False if that is the same.
 
-        Args:
-            view: id of the view, in hex.
-            epoch: its epoch.
-            most: index of the last entry; the backup holds none after it.
+        `view` is the view's id in hex; the backup holds no entry after the index `most`.
 
         Raises:
             Unavailable: it cannot be made now.
@@ -184,13 +176,8 @@ class ForkBackups:
     def end(self, *, goes_back: bool) -> ForkBackup | None:
         """Note that all are together again, and go back if that is required and possible.
 
-        A worker that has undone a branch of its side since has gone back already.
-
-        Args:
-            goes_back: True if the next process must continue with the store from before the split.
-
-        Returns:
-            the backup with which it continues; None: it stays as it is.
+        A worker that has undone a branch of its side since has gone back already.  The next process continues with
+        the backup that is returned, the store from before the split; None: it stays as it is.
 
         Raises:
             Unavailable: it is not known whether the log reaches back to the backup.

@@ -53,16 +53,9 @@ class Mender:
         leave: Callable[[], None],
         is_copied: Callable[[], bool],
     ) -> None:
-        """Start without a request.
+        """Start without a request.  `leave` ends the process in order, from any thread.
 
-        Args:
-            settings: settings of this worker.
-            topics: topics that it reads.
-            health: receives why it cannot be mended.
-            store: name of the store that is served.
-            leave: ends the process in order, from any thread.
-            is_copied: returns True if another worker or a backup would provide a store.
-
+        `is_copied` returns True if another worker or a backup would provide a store.
         """
         self._settings, self._topics, self._store = settings, topics, store
         self._health, self._leave, self._is_copied = health, leave, is_copied
@@ -72,10 +65,7 @@ class Mender:
     def ask(self, store: str, reason: str, *, is_wanted: bool = False) -> None:
         """Empty a store, if the worker can get another one.
 
-        Args:
-            store: name of the store.
-            reason: why it is replaced.
-            is_wanted: True if an operator asks, however recently the worker was rebuilt.
+        `is_wanted`: an operator asks for it, however recently the worker was rebuilt.
 
         Raises:
             Forbidden: it is not the store served here.

@@ -49,13 +49,8 @@ class Scrubber:
     ) -> None:
         """Prepare; nothing is counted before `start`.
 
-        Args:
-            store: the store to count.
-            directory: directory for the copy, on the same file system; its contents are removed.
-            health: receives the result.
-            period: seconds from one scrub to the next; 0: no scrubs.
-            share: share of a core that counting may take.
-
+        `directory`, for the copy, is on the store's file system, and its contents are removed.  `period`: seconds
+        from one scrub to the next; 0: no scrubs.  `share`: share of a core that counting may take.
         """
         self._store, self._directory, self._health = store, directory, health
         self._period, self._share = period, share

@@ -69,15 +69,9 @@ class Commits:
         controls: Sequence[ControlChange],
         aside: bool,
     ) -> None:
-        """Apply the next batch, after the running commit.
+        """Apply the next batch, after the running commit; parameters as of `QuadStore.apply`.
 
-        Args:
-            updates: changes of the batch.
-            applied: state that is applied with it.
-            anticipated: see `QuadStore.apply`.
-            controls: see `QuadStore.apply`.
-            aside: True if the commit may still run on return.
-
+        `aside`: the commit may still run on return.
         """
         self.wait()
         if aside and self._aside is not None and updates.pieces is None and not self._store.is_ahead:

@@ -85,14 +85,7 @@ class EvaluatorTerm:
     ) -> None:
         """Start without a duty.
 
-        Args:
-            settings: settings of this worker.
-            store: store of its quads.
-            counted_records: which effects, fences and handovers count, and which agreed entries are not applied.
-            publishers: producers of the effects that it evaluates.
-            host: returns the end of the agreed topic.
-            fetched: callback, on any thread, for when all that an entry needs from other servers was fetched.
-
+        `fetched` is called, on any thread, when all that an entry needs from other servers was fetched.
         """
         self._settings, self._store = settings, store
         self._counted_records, self._heard, self._backlog = (

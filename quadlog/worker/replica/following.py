@@ -52,19 +52,7 @@ class Following:
         health: Health,
         host: Host,
     ) -> None:
-        """Continue after what the store has applied.
-
-        Args:
-            topics: topics of the worker's data centre.
-            store: the store to which effects are applied.
-            feed: receives the applied effects.
-            counted_records: records that were received and are not applied.
-            evaluator_term: receives what begins and ends it, and knows which part of an own effect is in the store.
-            returning: handler of rewinds.
-            health: reports whether the store keeps a branch.
-            host: receives the seed.
-
-        """
+        """Continue after what the store has applied."""
         self._topics, self._store, self._feed, self._counted_records = topics, store, feed, counted_records
         self.commits: Final = Commits(store)
         self._evaluator_term, self._returning, self._host = evaluator_term, returning, host

@@ -42,18 +42,11 @@ class Heartbeats:
         evaluates: Callable[[], bool],
         look: Callable[[float], None] = lambda _: None,
     ) -> None:
-        """Start without a heartbeat sent.
+        """Start without a heartbeat sent; `pause`: seconds between two of them while nothing is applied.
 
-        Args:
-            store: the store, with its applied state.
-            say: producer of the heartbeats.
-            beat: returns the heartbeat for a state of the worker.
-            pause: seconds between two heartbeats while nothing is applied.
-            lives: returns True while the replica's thread runs.
-            evaluates: returns True while the worker evaluates: its master appoints a worker as soon as none
-                reports this.
-            look: callback with the steady milliseconds, called at intervals, also while the replica is busy.
-
+        `lives` returns True while the replica's thread runs, `evaluates` while the worker evaluates: its master
+        appoints a worker as soon as none reports this.  `look` is called with the steady milliseconds, at
+        intervals, also while the replica is busy.
         """
         self._store, self._say, self._beat = store, say, beat
         self._pause, self._lives, self._evaluates, self._look = pause, lives, evaluates, look

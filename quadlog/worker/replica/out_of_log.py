@@ -106,15 +106,7 @@ class Gaps:
     def __init__(
         self, counted_records: CountedRecords, topics: Topics, applied: Applied, lacks: Callable[[Hole], None]
     ) -> None:
-        """Continue after the applied state.
-
-        Args:
-            counted_records: state of reading the topics.
-            topics: topics of the data centre.
-            applied: the applied state, with the offsets at which the topics are read on.
-            lacks: callback with the offsets of missing records that are needed.
-
-        """
+        """Continue after the applied state; `lacks` is called with the offsets of missing records that are needed."""
         self._counted_records, self._agreed, self._lacks = counted_records, topics.agreed, lacks
         self._next: Final = {topics.agreed: applied.agreed_offset, topics.effects: applied.effects_offset}
         self._voids = 0

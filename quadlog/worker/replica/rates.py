@@ -44,13 +44,7 @@ class RatesFile:
     """
 
     def __init__(self, path: Path, *, speed: float = SPEED) -> None:
-        """Prepare to read a file; if it is missing or invalid, the rates are guesses.
-
-        Args:
-            path: path of the file.
-            speed: bits/s of the network, used as long as nothing was copied.
-
-        """
+        """Prepare; without a valid file the rates are guesses, that of copies is `speed` in bits/s."""
         self._path, self.speed = path, speed
 
     def read(self) -> Rates:
@@ -93,26 +87,14 @@ class StartMeter:
     """
 
     def __init__(self, file: RatesFile, until: int) -> None:
-        """Prepare the measurement.
-
-        Args:
-            file: file in which the rate is stored.
-            until: index of the newest effect at this start.
-
-        """
+        """Prepare the measurement; `until`: index of the newest effect at this start."""
         self._file, self._until = file, until
         self._began: tuple[int, float] | None = None
         self._moved = 0, 0.0
         self._is_over = False
 
     def note(self, index: int, moment: float) -> None:
-        """Record the progress after a turn.
-
-        Args:
-            index: index of the last applied effect.
-            moment: current time, in steady milliseconds.
-
-        """
+        """Record the last applied effect after a turn; `moment` is in steady milliseconds."""
         if self._is_over:
             return
         if self._began is None:

@@ -77,18 +77,7 @@ class Replica:
         host: Host,
         health: Health | None = None,
     ) -> None:
-        """Continue after what `store` has applied.
-
-        Args:
-            settings: settings of this worker.
-            topics: topics of its data centre.
-            store: store of its quads.
-            feed: receives the applied effects for the reading processes.
-            publishers: producers of its records.
-            host: callbacks of its process.
-            health: health of the store, which heartbeats report in addition to the applied state.
-
-        """
+        """Continue after what `store` has applied."""
         self._settings, self._topics, self._host = settings, topics, host
         self._publish_health: Final = publishers.publish_health
         self.store: Final = store

@@ -48,19 +48,7 @@ class RewindHandler:
         evaluator_term: EvaluatorTerm,
         host: Host,
     ) -> None:
-        """Continue after what the store has applied.
-
-        Args:
-            data_dir: the worker's data-dir.
-            topics: topics of the worker's data centre.
-            store: the store that goes back.
-            health: reports whether the store keeps a branch instead.
-            feed: feed of the reading processes, which must show what the store goes back to.
-            counted_records: records that were received and are not applied.
-            evaluator_term: ends with a rewind.
-            host: reads the topics backwards, and replaces the store.
-
-        """
+        """Continue after what the store has applied."""
         self._store, self._feed, self._counted_records, self._evaluator_term = (
             store,
             feed,

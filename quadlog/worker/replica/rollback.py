@@ -214,14 +214,10 @@ def undo_half(store: QuadStore, half: Sequence[Effect]) -> None:
 def go_back(
     store: QuadStore, past: AppliedHistory, rewind: Rewind, *, behind: int, half: Sequence[Effect]
 ) -> None:
-    """Undo the effects after the one that a rewind names.
+    """Undo the effects after the one that a rewind names; nothing in the store may be anticipated.
 
-    Args:
-        store: the store, with nothing anticipated.
-        past: history of what the store has applied.
-        rewind: the rewind.
-        behind: offset in the effects topic after the rewind.
-        half: effects that are not applied, but of which parts may be in the store, oldest first.
+    `behind` is the offset in the effects topic after the rewind.  Of the effects `half`, which are not applied,
+    parts may be in the store, oldest first.
 
     Raises:
         StateError: the topics do not hold all effects that must be undone.

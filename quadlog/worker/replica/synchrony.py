@@ -39,15 +39,10 @@ class Synchrony:
         suspends: bool,
         report: Callable[[LoggedEntry], None],
     ) -> None:
-        """Start a term.
+        """Start a term; decisions of views of later epochs than `decides_to` do not count.
 
-        Args:
-            backlog: the entries that were received, and the decisions among them.
-            graphs: graphs of `sync-graphs`, as IRIs or `default`.
-            decides_to: decisions of views of later epochs do not count.
-            suspends: True if what has no decision is set aside.
-            report: publishes that the effect of an entry shows that it is synchronous, and undecided.
-
+        `suspends`: what has no decision is set aside.  `report` publishes that the effect of an entry shows that it
+        is synchronous, and undecided.
         """
         self._backlog, self._report = backlog, report
         self._decides_to, self._suspends = decides_to, suspends
