@@ -44,11 +44,9 @@ def is_of_lines(source: ImportSource) -> bool:
 
 
 def load(store: Store, source: ImportSource, tally: Tally, check: Callable[[], None]) -> None:
-    """Load a source of lines; call `check` for each block, which raises an error to stop the load.
+    """Load a source of lines; `check` is called for each block, and may raise an error to stop.
 
-    Raises:
-        UserError: the source cannot be read; names the line if it is known.
-
+    Raises as `opened`.
     """
 
     def look(block: bytes) -> None:

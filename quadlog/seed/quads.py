@@ -122,13 +122,9 @@ class _Blocks:
 
 
 def quads_of(source: ImportSource, tally: Tally, *, keep_blank_nodes: bool) -> Iterator[Quad]:
-    """Yield the quads of one source.
+    """Yield the quads of one source; raises as `opened`.
 
     Unless `keep_blank_nodes` is set, equal labels in two sources are two blank nodes.
-
-    Raises:
-        UserError: the source cannot be read; names the line if it is known.
-
     """
     with opened(source, tally, lambda _: None, keep_blank_nodes=keep_blank_nodes) as text:
         found = parse(text, source.format, rename_blank_nodes=not keep_blank_nodes)

@@ -71,12 +71,7 @@ class FrameOutput:
         """Do nothing: `end` sends the rest."""
 
     def end(self) -> None:
-        """Send the rest, and the end of the answer.
-
-        Raises:
-            QueryStopped: the answer has too many rows.
-
-        """
+        """Send the rest, and the end of the answer; raises as `write`."""
         self._send(_END)
 
     def _send(self, end: bytes = b"") -> None:

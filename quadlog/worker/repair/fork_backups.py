@@ -225,12 +225,7 @@ class ForkBackups:
     # --- requests of masters --------------------------------------------------------------------------
 
     async def post(self, request: Request) -> Response:
-        """Make a backup: 201, or 204 if it is there already.
-
-        Raises:
-            Unavailable: it cannot be made now.
-
-        """
+        """Make a backup: 201, or 204 if it is there already; raises as `make`."""
         view, epoch, most = _asked(await read_query(request), view=str, epoch=int, most=int)
         is_new = await asyncio.to_thread(self.make, view, epoch, most)
         return Response(status_code=201 if is_new else 204)

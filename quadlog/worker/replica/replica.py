@@ -188,12 +188,7 @@ class Replica:
         self.evaluator_term.close()
 
     def refuse_unless_seeded(self) -> None:
-        """Check, before a read, that the store does not lack the log's seed.
-
-        Raises:
-            Unavailable: the store lacks the seed that the log begins with.
-
-        """
+        """Check, before a read, that the store has the log's seed; raises as `Following.refuse_unless_seeded`."""
         self._following.refuse_unless_seeded()
 
     def beat(self, state: WorkerState = WorkerState.SERVING) -> Heartbeat:

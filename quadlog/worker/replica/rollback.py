@@ -90,11 +90,9 @@ class AppliedHistory:
         )
 
     def effects(self, applied: Applied) -> Iterator[tuple[Effect, bytes]]:
-        """Yield the effects that lead to a state, newest first, with the effects' chain before each, down to the first.
+        """Yield the effects that lead to a state, newest first, down to the first; raises as `entries`.
 
-        Raises:
-            StateError: the topic no longer holds them.
-
+        Each comes with the chain before it.
         """
         newer: Effect | None = None
         wanted, chunks = applied.index, codec.ChunkJoiner()
