@@ -95,7 +95,7 @@ class CatchUp:
     def _come_into_the_log(self) -> None:
         """Wait for a copy or a backup while the topics do not reach back to the store: nothing else helps."""
         cause = "out_of_sync"
-        while lacking := self._missing():
+        while lacking := missing_after(self._settings, self._topics, self._store.applied, timeout=_LOOK_S):
             log.warning("full_replication_started", cause=cause, reason=lacking)
             try:
                 before = self._store.applied
@@ -166,10 +166,6 @@ class CatchUp:
         return Progress(
             way=CatchUpMethod.FULL, behind=self._behind, percent=percent, left_s=left, obstacle=obstacle
         )
-
-    def _missing(self) -> str:
-        """Describe the records after the store's state that the topics lack; empty: none."""
-        return missing_after(self._settings, self._topics, self._store.applied, timeout=_LOOK_S)
 
     def _tidy(self) -> None:
         for path in (self._bundle, self._bundle.with_name(f"{BUNDLE}.making")):

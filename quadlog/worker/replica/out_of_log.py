@@ -18,7 +18,7 @@ from quadlog.codec.envelope import ATTEMPT, INDEX
 from quadlog.errors import ForeignRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
     from quadlog.ports import Record
@@ -68,27 +68,15 @@ class KnownHoles:
 
 
 def missing_after(settings: WorkerSettings, topics: Topics, applied: Applied, *, timeout: float) -> str:
-    """Describe the records after a state of this worker's store that its topics lack; raises as `missing`."""
-    places = {topics.effects: applied.effects_offset, topics.agreed: applied.agreed_offset}
-    return missing(settings.kafka, places, KnownHoles(settings.data_dir), timeout=timeout)
-
-
-def missing(kafka: str, places: Mapping[str, int], holes: KnownHoles, *, timeout: float) -> str:
-    """Describe the records that a worker needs and that are gone; empty if none is known.
-
-    Args:
-        kafka: bootstrap servers.
-        places: offset at which each topic is read on.
-        holes: known holes.
-        timeout: seconds for the broker's answer.
+    """Describe the records after a state of this worker's store that its topics lack; empty if none is known.
 
     Raises:
-        Unavailable: no broker answers.
+        Unavailable: no broker answers within `timeout` seconds.
 
     """
-    found: list[str] = []
-    for topic, at in places.items():
-        first = beginning_of(kafka, topic, timeout=timeout)
+    holes, found = KnownHoles(settings.data_dir), list[str]()
+    for topic, at in ((topics.effects, applied.effects_offset), (topics.agreed, applied.agreed_offset)):
+        first = beginning_of(settings.kafka, topic, timeout=timeout)
         if first > at:
             found.append(f"{topic} begins at offset {first}, and this worker needs it from offset {at} on")
         elif hole := holes.ahead(topic, at):
