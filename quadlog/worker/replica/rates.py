@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final
 
 from quadlog.core.catchup import SPEED, Rates
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import Unpack
 
 LEAST: Final = 20_000
 """Effects of a measurement, at least: with fewer, the result depends more on the start than on the rate."""
@@ -24,16 +23,6 @@ updates.
 TELLING: Final = 500_000
 """Effects of a bundle that show how fast effects are compacted: with fewer, most of the time is the start of Spark."""
 LEAST_START_S: Final = 1.0
-
-
-class MeasuredRates(TypedDict, total=False):
-    """Rates as in `Rates`."""
-
-    incremental: float
-    compacted: float
-    start_s: float
-    copied: float
-    restored: float
 
 
 class RatesFile:
@@ -51,8 +40,9 @@ class RatesFile:
         """Return the measured rates, and guesses for the others."""
         return Rates(**{"copied": self.speed} | self._measured())
 
-    def keep(self, **rates: Unpack[MeasuredRates]) -> None:
-        """Store the rates that were measured for one way."""
+    def keep(self, **rates: float) -> None:
+        """Store the rates that were measured for one way, by their names in `Rates`."""
+        assert rates.keys() <= Rates.__dataclass_fields__.keys(), f"these are no rates: {rates}"
         making = self._path.with_suffix(".new")
         making.write_text(json.dumps(self._measured() | rates))
         making.replace(self._path)
