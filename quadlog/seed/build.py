@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pyoxigraph import Store
@@ -14,7 +12,7 @@ from quadlog.seed import lines
 from quadlog.seed.counting import Counting
 from quadlog.seed.quads import Tally, quads_of
 from quadlog.seed.recount import recount
-from quadlog.snapshots.store_archive import FILES, ArchiveManifest, StreamDigest, pieces_of
+from quadlog.snapshots.store_archive import FILES, StreamDigest, label_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
 
     from quadlog.progress import Phases
     from quadlog.seed.sources import ImportSource
+    from quadlog.snapshots.store_archive import ArchiveManifest
 
 
 def build(
@@ -45,7 +44,9 @@ def build(
         total, quads = _state(files, tally, phases)
         if not quads:
             raise UserError("the sources hold no quad: there is nothing to begin a log with")
-        label = _label(files, signature.render(total), quads, phases)
+        passed, size = StreamDigest(), sum(file.stat().st_size for file in files.iterdir())
+        with phases.phase("digest of the files", size, lambda: (passed.size, 0)):
+            label = label_of(files, signature=signature.render(total), quads=quads, passed=passed)
     except OSError as error:
         raise SetupError(
             f"the store cannot be built in {directory}: {error}; free space, or give another --work"
@@ -100,18 +101,3 @@ def _state(files: Path, tally: Tally, phases: Phases) -> tuple[int, int]:
 
     with phases.phase("counting", stored, lambda: (done, done)):
         return recount(files, counted)
-
-
-def _label(files: Path, state: str, quads: int, phases: Phases) -> ArchiveManifest:
-    passed = StreamDigest()
-    in_all = sum(file.stat().st_size for file in files.iterdir())
-    with phases.phase("digest of the files", in_all, lambda: (passed.size, 0)):
-        for piece in pieces_of(files):
-            passed.update(piece)
-    return passed.label(signature=state, quads=quads)
-
-
-def discard(directory: Path) -> None:
-    """Remove a built seed."""
-    with suppress(OSError):
-        shutil.rmtree(directory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import httpx
 
 from quadlog.errors import UserError
 from quadlog.progress import Phases
-from quadlog.seed.build import build, discard
+from quadlog.seed.build import build
 from quadlog.seed.endpoints import TIMEOUT as PATIENCE
 from quadlog.seed.endpoints import Endpoint, is_endpoint
 from quadlog.seed.export import export
@@ -79,7 +80,7 @@ def _built(wanted: ImportOptions, work: Path, phases: Phases) -> ArchiveManifest
                 )
         phases.write(f"what was built in {work} before is taken, and no source is read")
         return known
-    discard(directory)
+    shutil.rmtree(directory, ignore_errors=True)
     work.mkdir(parents=True, exist_ok=True)
     of.write_text(asked)
     try:
@@ -91,7 +92,7 @@ def _built(wanted: ImportOptions, work: Path, phases: Phases) -> ArchiveManifest
                 keep_blank_nodes=wanted.keep_blank_nodes,
             )
     except BaseException:
-        discard(directory)
+        shutil.rmtree(directory, ignore_errors=True)
         raise
 
 

@@ -178,9 +178,11 @@ class StreamDigest:
             )
 
 
-def label_of(directory: Path, *, signature: str, quads: int) -> ArchiveManifest:
-    """Compute the label of a store archive with the files in a directory."""
-    passed = StreamDigest()
+def label_of(
+    directory: Path, *, signature: str, quads: int, passed: StreamDigest | None = None
+) -> ArchiveManifest:
+    """Compute the label of a store archive with the files in a directory; `passed` shows the progress."""
+    passed = passed or StreamDigest()
     for piece in pieces_of(directory):
         passed.update(piece)
     return passed.label(signature=signature, quads=quads)
