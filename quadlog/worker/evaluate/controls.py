@@ -57,7 +57,7 @@ class Controls:
     def __init__(
         self,
         store: QuadStore,
-        watch: EvaluationObserver | None,
+        watch: EvaluationObserver,
         foresee: Callable[[Verdict], None] | None = None,
     ) -> None:
         """Start with the controls of the store, on which they are evaluated.
@@ -105,8 +105,7 @@ class Controls:
         return None if change.name in self._all else f"control {change.name}: there is none of this name"
 
     def _verdict(self, control: Control, entry: LoggedEntry, *, is_new: bool = False) -> Verdict:
-        if self._watch is not None:
-            self._watch.control(control.name)
+        self._watch.control(control.name)
         try:
             report = self._report(control, entry, is_new=is_new)
         except UserError as error:

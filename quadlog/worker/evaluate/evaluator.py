@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from quadlog.core.approval import REASON, is_dropped
 from quadlog.core.effects import control, signature
@@ -28,6 +28,7 @@ from quadlog.errors import StateError, UserError
 from quadlog.ports import apart
 from quadlog.worker.evaluate.answers import NOTHING
 from quadlog.worker.evaluate.controls import Controls
+from quadlog.worker.evaluate.limits import UNWATCHED, EvaluationObserver
 from quadlog.worker.evaluate.loader import LoadFailed
 from quadlog.worker.evaluate.speculative import LARGE, EvaluationSteps, SpeculativeEffect, SpeculativeState
 
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from quadlog.ports import Together
     from quadlog.quadstore.quadstore import Applied, QuadStore
     from quadlog.worker.evaluate.controls import Verdict
-    from quadlog.worker.evaluate.limits import EvaluationObserver
     from quadlog.worker.evaluate.loader import Loaded, Loader, Wanted
 
 AHEAD: Final = 2000
@@ -63,43 +63,30 @@ LONG_REASON: Final = 2_000
 """Characters of a reason, at most: it may quote an IRI of megabytes, and must fit into one record."""
 
 
-class EffectSynchrony(Protocol):
-    """What an evaluator must know of synchronous transactions: see `quadlog.worker.replica.synchrony`."""
+class EffectSynchrony:
+    """What an evaluator must know of synchronous transactions: see `quadlog.worker.replica.synchrony`.
 
-    def outcome_of(self, entry: LoggedEntry, /) -> Outcome | None:
+    This class is for evaluations whose outcome another evaluator decides on: all entries are evaluated.
+    """
+
+    def outcome_of(self, entry: LoggedEntry) -> Outcome | None:
         """Return APPLIED for a synchronous transaction that must be evaluated; None if it is undecided."""
-        ...
+        del entry
+        return Outcome.APPLIED
 
-    def outcome_with(self, entry: LoggedEntry, change: Change, /) -> Outcome | None:
+    def outcome_with(self, entry: LoggedEntry, change: Change) -> Outcome | None:
         """Return the same for an entry with this change; APPLIED if that does not make it synchronous."""
-        ...
+        del entry, change
+        return Outcome.APPLIED
 
-    def wait(self, entry: LoggedEntry, /) -> None:
+    def wait(self, entry: LoggedEntry) -> None:
         """Report that an entry is synchronous by its effect and undecided."""
-        ...
 
-    def note(self, entry: LoggedEntry, /) -> None:
+    def note(self, entry: LoggedEntry) -> None:
         """Apply an evaluated entry if it concerns synchronous transactions."""
-        ...
 
 
-class _WithoutSynchrony:
-    """For evaluations whose outcome another evaluator decides on: all entries are evaluated."""
-
-    def outcome_of(self, _: LoggedEntry) -> Outcome:
-        return Outcome.APPLIED
-
-    def outcome_with(self, _: LoggedEntry, __: Change) -> Outcome:
-        return Outcome.APPLIED
-
-    def wait(self, _: LoggedEntry) -> None:
-        pass
-
-    def note(self, _: LoggedEntry) -> None:
-        pass
-
-
-_WITHOUT: Final = _WithoutSynchrony()
+_WITHOUT_SYNCHRONY: Final = EffectSynchrony()
 
 
 class Evaluator:
@@ -111,11 +98,11 @@ class Evaluator:
         fence: Fence,
         say: Callable[[Effect, LoggedEntry], None],
         loader: Loader,
-        watch: EvaluationObserver | None = None,
+        watch: EvaluationObserver = UNWATCHED,
         *,
         together: Together = apart,
         foresee: Callable[[Verdict], None] | None = None,
-        synchrony: EffectSynchrony = _WITHOUT,
+        synchrony: EffectSynchrony = _WITHOUT_SYNCHRONY,
     ) -> None:
         """Start after what `store` has applied: all effects before `fence`.  `foresee`: see `Controls`."""
         self._synchrony = synchrony
@@ -219,11 +206,9 @@ class Evaluator:
 
     def _evaluate(self, entry: LoggedEntry, operations: Sequence[Operation] | str) -> bool:
         """Publish the effect of the next entry; return False if that shows that it must wait for a decision."""
-        if self._watch is not None:
-            self._watch.begin(entry.index)
+        self._watch.begin(entry.index)
         steps, reason = self._decide(entry, operations)
-        if self._watch is not None:
-            self._watch.end()
+        self._watch.end()
         change, rest = steps.net()
         outcome = self._synchrony.outcome_with(entry, change)
         if outcome is Outcome.APPLIED:

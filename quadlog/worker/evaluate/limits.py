@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import structlog
 
@@ -74,23 +74,23 @@ def reason_at(control: str) -> str:
     return f"control {control}: " if control else ""
 
 
-class EvaluationObserver(Protocol):
-    """Observer of the progress of evaluations."""
+class EvaluationObserver:
+    """Observer of the progress of evaluations; this class does nothing with it."""
 
     def begin(self, index: int) -> None:
         """Note that the evaluation of an entry begins."""
-        ...
 
     def control(self, name: str) -> None:
         """Note that the evaluation of a control begins; the time of all controls begins with the first one."""
-        ...
 
     def end(self) -> None:
         """Note that the evaluation ends."""
-        ...
 
 
-class LimitWatch:
+UNWATCHED: Final = EvaluationObserver()
+
+
+class LimitWatch(EvaluationObserver):
     """Watch that ends this process if an evaluation exceeds its limits: pyoxigraph cannot be stopped otherwise."""
 
     def __init__(self, limits: EvaluationLimits, end: Callable[[], None]) -> None:

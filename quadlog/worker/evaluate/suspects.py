@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 from itertools import dropwhile, islice
-from typing import IO, TYPE_CHECKING, Any, Final, Protocol
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import structlog
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from quadlog.core.records import Fence, LoggedEntry
     from quadlog.quadstore.quadstore import QuadStore
+    from quadlog.worker.evaluate.evaluator import Evaluator
     from quadlog.worker.evaluate.fetch import LoadLimits
     from quadlog.worker.evaluate.limits import EvaluationLimits
 
@@ -47,36 +48,6 @@ START_S: Final = 20.0
 
 On a machine that is too busy this takes longer, and the trial continues.
 """
-
-
-class Judge(Protocol):
-    """The evaluator's methods for the outcomes of a trial."""
-
-    @property
-    def index(self) -> int:
-        """Index of the last decided entry."""
-        ...
-
-    @property
-    def is_full(self) -> bool:
-        """True if more effects must be read back before more entries are decided."""
-        ...
-
-    def outcome_with(self, effect: Effect, entry: LoggedEntry) -> Outcome | None:
-        """Return what becomes of an entry with this effect; None if it must wait for a decision."""
-        ...
-
-    def set_aside(self, entry: LoggedEntry, outcome: Outcome) -> None:
-        """Publish that an entry is rolled back or suspended."""
-        ...
-
-    def adopt(self, effect: Effect, entry: LoggedEntry) -> None:
-        """Accept an effect that was computed elsewhere, and publish it."""
-        ...
-
-    def reject(self, entry: LoggedEntry, reason: str) -> None:
-        """Publish that an entry is rejected, and why."""
-        ...
 
 
 class Suspects:
@@ -102,45 +73,45 @@ class Suspects:
         self._held: Effect | None = None
         """Effect of the next suspect, which must wait for a decision."""
 
-    def turn(self, judge: Judge, entries: Iterable[LoggedEntry]) -> bool:
+    def turn(self, evaluator: Evaluator, entries: Iterable[LoggedEntry]) -> bool:
         """Continue the trial; return True if any suspect is left: then nothing else may be evaluated."""
-        if judge.index >= self._until:
+        if evaluator.index >= self._until:
             self.close()
             return False
         if self._trial is None:
-            if self._store.applied.index == judge.index and not self._store.is_ahead:
+            if self._store.applied.index == evaluator.index and not self._store.is_ahead:
                 self._trial = Trial(self._store, self._fence, self._load_limits, self._directory)
             return True
-        new = dropwhile(lambda entry: entry.index <= judge.index, entries)
+        new = dropwhile(lambda entry: entry.index <= evaluator.index, entries)
         suspects = [entry for entry in islice(new, HANDED) if entry.index <= self._until]
         self._trial.hand_over(suspects)
         for entry in suspects:
-            if judge.is_full or not self._try(self._trial, judge, entry):
+            if evaluator.is_full or not self._try(self._trial, evaluator, entry):
                 break
         return True
 
-    def _try(self, trial: Trial, judge: Judge, entry: LoggedEntry) -> bool:
+    def _try(self, trial: Trial, evaluator: Evaluator, entry: LoggedEntry) -> bool:
         """Process the outcome of the next suspect; return False if there is none yet, or if the trial has ended."""
         match self._held or trial.outcome(self._limits):
             case None:
                 return False
             case Effect() as effect:
-                return self._conclude(judge, effect, entry)
+                return self._conclude(evaluator, effect, entry)
             case reason:
                 self._store.examine()  # a damaged store is not the update's fault
                 log.error("update_rejected", index=entry.index, reason=reason)
-                judge.reject(entry, reason)
+                evaluator.reject(entry, reason)
                 self.close()
                 return False
 
-    def _conclude(self, judge: Judge, effect: Effect, entry: LoggedEntry) -> bool:
+    def _conclude(self, evaluator: Evaluator, effect: Effect, entry: LoggedEntry) -> bool:
         """Process the effect of the next suspect; return False if it must wait, or if the trial has ended."""
-        outcome = judge.outcome_with(effect, entry)
+        outcome = evaluator.outcome_with(effect, entry)
         self._held = effect if outcome is None else None
         if outcome is Outcome.APPLIED:
-            judge.adopt(effect, entry)
+            evaluator.adopt(effect, entry)
         elif outcome is not None:
-            judge.set_aside(entry, outcome)
+            evaluator.set_aside(entry, outcome)
             self.close()  # its store has the effect
         return outcome is Outcome.APPLIED
 

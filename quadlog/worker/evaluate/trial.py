@@ -28,7 +28,7 @@ from quadlog.errors import StoreDamaged
 from quadlog.quadstore.quadstore import Applied, QuadStore
 from quadlog.worker.evaluate.evaluator import Evaluator
 from quadlog.worker.evaluate.fetch import LoadLimits
-from quadlog.worker.evaluate.limits import LOOK_S
+from quadlog.worker.evaluate.limits import LOOK_S, EvaluationObserver
 from quadlog.worker.evaluate.loader import Loader
 
 if TYPE_CHECKING:
@@ -105,18 +105,12 @@ class TrialRequest:
         )
 
 
-class _TrialReports:
+class _TrialReports(EvaluationObserver):
     """Observer that reports controls to the worker, which knows itself when an evaluation begins and ends."""
-
-    def begin(self, index: int) -> None:
-        """Do nothing: the worker handed the entry over."""
 
     def control(self, name: str) -> None:
         """Report the current control; the time of all controls begins with the first one."""
         send(sys.stdout.buffer, [UNDER_WAY + name.encode()])
-
-    def end(self) -> None:
-        """Do nothing: the effect follows."""
 
 
 def _foresee(verdict: Verdict) -> None:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from quadlog.clock import now
 from quadlog.errors import StoreDamaged, error_named
@@ -22,13 +22,13 @@ from quadlog.worker.reads.tickets import Tickets
 from quadlog.worker.vitals import Vitals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from quadlog.errors import QuadlogError
     from quadlog.quadstore.quadstore import QuadStore
     from quadlog.worker.reads.call import ReadCall
     from quadlog.worker.reads.feed import Feed
+    from quadlog.worker.reads.process_pool import ReadingProcessPool
 
 WORN_BYTES: Final = 64 * 1024 * 1024
 """Bytes of effects after which a copy is replaced by a new one: it shares fewer and fewer of the worker's files."""
@@ -54,34 +54,14 @@ class ReadingProcessDied(Exception):
     """The process ended before it was ready."""
 
 
-class ReadingProcessOwner(Protocol):
-    """Receives the events of a process."""
-
-    def on_answered(self, reader: ReadingProcess, call: ReadCall) -> None:
-        """Handle the end of an answer: the process may receive another question."""
-        ...
-
-    def on_slow_client(self, calls: Iterable[ReadCall]) -> None:
-        """Handle a process that waits for a client: it has not begun `calls`, which must be asked elsewhere."""
-        ...
-
-    def on_damaged(self, reader: ReadingProcess, message: str) -> None:
-        """Handle a process whose copy is damaged."""
-        ...
-
-    def on_lost(self, reader: ReadingProcess) -> None:
-        """Handle the end of a process's channel."""
-        ...
-
-
 class ReadingProcess:
     """A process with a copy of the store.  It answers questions in the order in which they are sent."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], directory: Path, owner: ReadingProcessOwner, tickets: Tickets
+        self, process: subprocess.Popen[bytes], directory: Path, pool: ReadingProcessPool, tickets: Tickets
     ) -> None:
         """Use `start` instead."""
-        self._process, self._directory, self._owner = process, directory, owner
+        self._process, self._directory, self._pool = process, directory, pool
         self._vitals = Vitals(process.pid)
         self.tickets = tickets
         self._number = 0
@@ -111,7 +91,7 @@ class ReadingProcess:
 
     @classmethod
     async def start(
-        cls, store: QuadStore, directory: Path, owner: ReadingProcessOwner, unready: set[ReadingProcess]
+        cls, store: QuadStore, directory: Path, pool: ReadingProcessPool, unready: set[ReadingProcess]
     ) -> ReadingProcess:
         """Copy the store, and start a process on the copy; return when the process is ready for questions.
 
@@ -143,7 +123,7 @@ class ReadingProcess:
             tickets.close()
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
             raise
-        reader = cls(process, directory, owner, tickets)
+        reader = cls(process, directory, pool, tickets)
         unready.add(reader)
         try:
             await asyncio.get_running_loop().create_unix_connection(lambda: reader._channel, sock=ours)
@@ -237,7 +217,7 @@ class ReadingProcess:
         """
         if not self._is_paused:
             self.is_slow = True
-            self._owner.on_slow_client(self.take_back())
+            self._pool.on_slow_client(self.take_back())
             if len(self.calls) == 1:
                 self._channel.pause()
                 self._is_paused = True
@@ -262,7 +242,7 @@ class ReadingProcess:
             return
         error = _error_of(body) if kind is FrameKind.ERROR else None
         if isinstance(error, StoreDamaged):
-            self._owner.on_damaged(self, str(error))
+            self._pool.on_damaged(self, str(error))
             return
         self.calls.popleft()
         if error is None:
@@ -276,13 +256,13 @@ class ReadingProcess:
         self.weigh()
         if self.calls:
             self.calls[0].began = self.used_at
-        self._owner.on_answered(self, call)
+        self._pool.on_answered(self, call)
 
     def _lose(self) -> None:
         self.is_lost = True
         if not self._ready.done():
             self._ready.set_exception(ReadingProcessDied())
-        self._owner.on_lost(self)
+        self._pool.on_lost(self)
 
     def memory(self) -> int:
         """Return the resident bytes; 0 if unknown."""

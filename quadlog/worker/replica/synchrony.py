@@ -13,6 +13,7 @@ from quadlog.core.cluster_settings import SETTING, parsed, set_by
 from quadlog.core.model import TransactionKind
 from quadlog.core.records import Outcome
 from quadlog.errors import UserError
+from quadlog.worker.evaluate.evaluator import EffectSynchrony
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,7 +28,7 @@ AGAIN_MS: Final = 1_000.0
 """Milliseconds until it is reported again that an entry is undecided: masters forget that when they restart."""
 
 
-class Synchrony:
+class Synchrony(EffectSynchrony):
     """What one evaluator knows of synchronous transactions.  Used only by the replica's thread."""
 
     def __init__(
