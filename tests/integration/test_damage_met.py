@@ -149,12 +149,12 @@ async def test_a_copy_that_is_damaged_by_itself_is_thrown_away(tmp_path: Path) -
             content = table.read_bytes()
             table.unlink()
             table.write_bytes(content)  # no hard link any more
-        here.readers.note_damage(reader, f"Corruption: block checksum mismatch in {tables(copy)[0]}")
+        reader.note_damage(store, f"Corruption: block checksum mismatch in {tables(copy)[0]}")
         assert store.damage.reason == ""
         own = tables(store._path / "quads")[0]
         (copy / own.name).unlink(missing_ok=True)  # it merged its tables
         (copy / own.name).hardlink_to(own)
-        here.readers.note_damage(reader, f"Corruption: block checksum mismatch in {copy / own.name}")
+        reader.note_damage(store, f"Corruption: block checksum mismatch in {copy / own.name}")
         assert own.name in store.damage.reason
 
 

@@ -19,7 +19,8 @@ class Channel(asyncio.Protocol):
     def __init__(self, on_frame: Callable[[FrameKind, bytes], None], on_lost: Callable[[], None]) -> None:
         """`on_lost` is called after the last frame, even if this side closed the channel."""
         self._on_frame, self._on_lost = on_frame, on_lost
-        self._transport: asyncio.Transport
+        self.transport: asyncio.Transport
+        """The socket to the process.  Frames that were received before it is paused are still delivered."""
         self._buffer = bytearray()
         """Beginning of a frame whose end was not received."""
         self._needed = 0
@@ -27,7 +28,7 @@ class Channel(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Store the transport."""
-        self._transport = cast("asyncio.Transport", transport)
+        self.transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Report the end of the channel."""
@@ -54,24 +55,3 @@ class Channel(asyncio.Protocol):
             at, self._needed = end, HEAD.size
         if at < size:
             self._buffer += data[at:]
-
-    def write(self, frame: bytes) -> None:
-        """Send a frame."""
-        self._transport.write(frame)
-
-    @property
-    def is_taken(self) -> bool:
-        """True if the process, or the socket to it, has accepted all that was written."""
-        return self._transport.get_write_buffer_size() == 0
-
-    def pause(self) -> None:
-        """Stop receiving, so that the process waits; frames that were already received are still delivered."""
-        self._transport.pause_reading()
-
-    def resume(self) -> None:
-        """Continue to receive."""
-        self._transport.resume_reading()
-
-    def close(self) -> None:
-        """Close the socket."""
-        self._transport.abort()

@@ -17,7 +17,6 @@ import structlog
 
 from quadlog.clock import now
 from quadlog.errors import Unavailable
-from quadlog.worker.reads.fate import bury
 from quadlog.worker.reads.lanes import HELD_MS, LONG_MS, Lanes
 from quadlog.worker.reads.reading_process import ReadingProcess, ReadingProcessDied
 
@@ -74,7 +73,7 @@ class ReadingProcessPool:
         There are at most `most` processes; `quick` of them are shared by short questions.
         """
         shutil.rmtree(directory, ignore_errors=True)
-        self._store, self._feed, self._directory = store, feed, directory
+        self.store, self._feed, self._directory = store, feed, directory
         self.most, self._quick = most, quick
         self.most_long = most - min(quick, most // 4)
         """Maximum number of processes that long questions may hold."""
@@ -135,7 +134,7 @@ class ReadingProcessPool:
 
     def is_up_to_date(self, reader: ReadingProcess) -> bool:
         """Send a process the effects that it lacks; return whether it then shows what the worker has."""
-        return reader.follow(self._feed, self._store.applied.index)
+        return reader.follow(self._feed, self.store.applied.index)
 
     async def _end_all(self) -> None:
         self.is_ending, self._failed = True, STOPPING
@@ -178,17 +177,9 @@ class ReadingProcessPool:
         self.lanes.put_back(calls)
         self.on_free(now().steady)
 
-    def doubt(self) -> None:
-        """Request a count of the stored quads after a read was too slow: pyoxigraph may loop on a damaged block."""
-        self._store.damage.doubt()
-
-    def note_damage(self, reader: ReadingProcess, message: str) -> None:
-        """Note that a process reports damage of its copy."""
-        reader.note_damage(self._store, message)
-
     def on_damaged(self, reader: ReadingProcess, message: str) -> None:
         """End a process whose copy is damaged: its other answers would be as doubtful."""
-        self.note_damage(reader, message)
+        reader.note_damage(self.store, message)
         call = reader.calls.popleft()
         call.take_back()
         call.fail(Unavailable(f"{message}: ask another worker", retry_after=2))
@@ -203,7 +194,7 @@ class ReadingProcessPool:
         if not self._forget(reader):
             return
         self.lanes.put_back(reader.take_back())
-        self._begin(bury(reader, list(reader.calls)))
+        self._begin(reader.bury(list(reader.calls)))
         for call in reader.calls:
             call.take_back()
         reader.calls.clear()
@@ -276,11 +267,11 @@ class ReadingProcessPool:
         history = self._feed.history  # read before the copy is made, since effects may be undone meanwhile
         try:
             reader = await ReadingProcess.start(
-                self._store, self._directory / f"{next(self._numbers)}", self, self._unready
+                self.store, self._directory / f"{next(self._numbers)}", self, self._unready
             )
         except (ReadingProcessDied, OSError, RuntimeError) as error:
             if isinstance(error, RuntimeError):
-                self._store.damage.note(error)
+                self.store.damage.note(error)
             if not self.is_ending:
                 self._fail_to_start(str(error) or "it ended at once, see the log")
             reader = None

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from quadlog.clock import now
-from quadlog.errors import StoreDamaged, error_named
+from quadlog.errors import QueryStopped, StoreDamaged, Unavailable, error_named
 from quadlog.leash import leashed
 from quadlog.quadstore.quaddir import FILES
 from quadlog.worker.reads.channel import Channel
@@ -22,6 +22,7 @@ from quadlog.worker.reads.tickets import Tickets
 from quadlog.worker.vitals import Vitals
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from quadlog.errors import QuadlogError
@@ -179,7 +180,7 @@ class ReadingProcess:
         """
         if self.index < feed.index:
             for batch in feed.behind(self.index, self.history) or ():
-                self._channel.write(batch.frame)
+                self._channel.transport.write(batch.frame)
                 self._eaten += len(batch.frame)
                 self.index = batch.last
         return self.index >= committed and feed.is_of(self.history) and not self.is_lost
@@ -187,7 +188,7 @@ class ReadingProcess:
     @property
     def is_taking(self) -> bool:
         """True if the process, or the socket to it, has accepted all frames."""
-        return self._channel.is_taken
+        return self._channel.transport.get_write_buffer_size() == 0
 
     def ask(self, call: ReadCall, moment: float) -> None:
         """Send a question, whose answer goes to `call`.  Earlier questions are answered first."""
@@ -199,7 +200,7 @@ class ReadingProcess:
             self.cpu_ms_for(call)
         self.calls.append(call)
         self.tickets.issue(self._number)
-        self._channel.write(question_frame(self._number, call.question))
+        self._channel.transport.write(question_frame(self._number, call.question))
 
     def take_back(self) -> list[ReadCall]:
         """Take back, in order, the questions that the process has not begun; it never will begin them."""
@@ -219,13 +220,13 @@ class ReadingProcess:
             self.is_slow = True
             self._pool.on_slow_client(self.take_back())
             if len(self.calls) == 1:
-                self._channel.pause()
+                self._channel.transport.pause_reading()
                 self._is_paused = True
 
     def resume(self) -> None:
         """Let the process continue."""
         if self._is_paused:
-            self._channel.resume()
+            self._channel.transport.resume_reading()
             self._is_paused = False
 
     # --- frames from the process ------------------------------------------------------------------------
@@ -294,15 +295,36 @@ class ReadingProcess:
             return await asyncio.to_thread(self._process.wait, DYING_S)
         return None
 
+    async def bury(self, calls: Iterable[ReadCall]) -> None:
+        """Clean up after a process that ended on its own, and fail `calls`, those that it had begun."""
+        fate = await self.fate()
+        for call in calls:
+            call.fail(_died(fate))
+        await self.end()
+
     async def end(self) -> None:
         """Kill the process, and delete its copy."""
         self.kill()
         with suppress(AttributeError):  # the channel was never connected
-            self._channel.close()
+            self._channel.transport.abort()
         self._vitals.close()
         self.tickets.close()
         await asyncio.to_thread(self._process.wait)
         await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
+
+
+def _died(fate: int | None) -> QuadlogError:
+    """Return the error for a query whose process was not ended by this worker.
+
+    A signal was caused by the query: memory was exhausted, or native code failed.  An exit status means that the
+    process itself failed, for instance at its copy, and that another worker may answer.
+    """
+    if fate is not None and fate < 0:
+        return QueryStopped(
+            f"the query killed the process that ran it (signal {-fate}): it may need more memory than there is"
+        )
+    how = "stopped answering" if fate is None else f"ended with status {fate}"
+    return Unavailable(f"the process that read {how}, see this worker's log: ask another one", retry_after=2)
 
 
 def _error_of(body: bytes) -> QuadlogError:

@@ -88,8 +88,8 @@ class Scheduler:
         self._serve(moment)
 
     def doubt(self) -> None:
-        """Request a count of the stored quads after a question was too slow; see `ReadingProcessPool.doubt`."""
-        self._readers.doubt()
+        """Request a count of the stored quads after a read was too slow: pyoxigraph may loop on a damaged block."""
+        self._readers.store.damage.doubt()
 
     # --- questions in progress --------------------------------------------------------------------------
 
