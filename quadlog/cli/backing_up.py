@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 import httpx
 
+from quadlog.core.effects.signature import LineCount, render
 from quadlog.damage import told_of
 from quadlog.errors import SetupError, StateError, StoreDamaged, Unavailable
 from quadlog.progress import Phases
 from quadlog.quadstore.quaddir import STORE_HERE, sync, sync_store
 from quadlog.quadstore.store_reader import StoreReader
-from quadlog.seed.export import ExportCount
 from quadlog.snapshots.backups import STORE, Backup, SourceTopicIds
 from quadlog.snapshots.chunk_codec import WINDOW, Compression
 from quadlog.worker.catchup.stream import CopyStream
@@ -109,13 +109,12 @@ def _proven(coming: PartialCopy, path: Path, phases: Phases) -> Backup:
             f"{announced.donor} does not say from which topics it is fed: it was just started. There is no new backup;"
             " try again"
         )
-    count = ExportCount()
+    count = LineCount()
     try:
         with told_of(store):
             stored = StoreReader.read_copy(store)
             with phases.phase("counting", announced.label.quads, lambda: (count.quads, count.quads)):
-                for lines in stored.dump():
-                    count.add(lines)
+                count.add(line.encode() for line in stored.lines())
             applied = stored.said()
     except StoreDamaged as error:
         raise StoreDamaged(
@@ -126,9 +125,10 @@ def _proven(coming: PartialCopy, path: Path, phases: Phases) -> Backup:
         raise StateError(
             f"what {announced.donor} gave is at another entry than it said: there is no new backup"
         )
-    if (count.signature, count.quads) != (announced.label.signature, announced.label.quads):
+    found = render(count.signature)
+    if (found, count.quads) != (announced.label.signature, announced.label.quads):
         raise StateError(
-            f"{announced.donor} has {count.quads} quads with the signature {count.signature[:16]}…, and applied"
+            f"{announced.donor} has {count.quads} quads with the signature {found[:16]}…, and applied"
             f" {announced.label.quads} with {announced.label.signature[:16]}…: there is no new backup. It is rebuilt"
             " when its scrub finds that; take another worker"
         )

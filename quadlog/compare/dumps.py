@@ -13,7 +13,7 @@ import httpx
 from quadlog.errors import StateError, Unavailable, UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterator, Mapping
 
 TIMEOUT: Final = httpx.Timeout(30.0, connect=5.0)
 """30 s between two pieces of a dump: a worker that evaluates may delay reads by seconds."""
@@ -34,6 +34,15 @@ class Claim:
     """First 16 hex digits of the chain hash."""
     signature: str
     quads: int
+
+    @staticmethod
+    def of(headers: Mapping[str, str]) -> Claim | None:
+        """Read the claim from the headers of all quads; None: the server makes none."""
+        if "quadlog-signature" not in headers:
+            return None
+        index, chain = headers["quadlog-index"].split(":")
+        signature, quads = headers["quadlog-signature"], headers["quadlog-quads"]
+        return Claim(index=int(index), chain=chain, signature=signature, quads=int(quads))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +72,10 @@ def dump_of(url: str) -> Generator[Dump]:
 def _claim_of(url: str, answer: httpx.Response) -> Claim:
     if answer.status_code != HTTPStatus.OK:
         raise Unavailable(f"{url}/statements answered {answer.status_code}")
-    headers = answer.headers
-    if "quadlog-signature" not in headers:
+    claim = Claim.of(answer.headers)
+    if claim is None:
         raise UserError(f"{url} is no worker, or one too old to say which state its quads are of")
-    index, chain = headers["quadlog-index"].split(":")
-    return Claim(
-        index=int(index),
-        chain=chain,
-        signature=headers["quadlog-signature"],
-        quads=int(headers["quadlog-quads"]),
-    )
+    return claim
 
 
 def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:

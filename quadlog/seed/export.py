@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import httpx
 
-from quadlog.compare.dumps import status_of
+from quadlog.compare.dumps import Claim, status_of
 from quadlog.core.effects.signature import LineCount, render
 from quadlog.errors import StateError, Unavailable
 
@@ -26,46 +25,7 @@ TIMEOUT: Final = httpx.Timeout(60.0, connect=5.0)
 PART: Final = ".part"
 
 
-@dataclass(slots=True)
-class ExportCount:
-    """Signature and number of the lines received so far."""
-
-    _lines: LineCount = field(default_factory=LineCount)
-    _left: bytes = b""
-
-    def add(self, piece: bytes) -> None:
-        """Add some more bytes."""
-        *lines, self._left = (self._left + piece).split(b"\n")
-        self._lines.add(lines)
-
-    @property
-    def quads(self) -> int:
-        """Number of quads received."""
-        return self._lines.quads
-
-    @property
-    def signature(self) -> str:
-        """Signature of all complete lines received."""
-        return render(self._lines.signature)
-
-    @property
-    def is_whole(self) -> bool:
-        """True if the last line is complete."""
-        return not self._left
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
-    """The state that was written."""
-
-    index: int
-    chain: str
-    """Prefix of the chain hash."""
-    quads: int
-    signature: str
-
-
-def export(master: str, target: Path | None, phases: Phases) -> Exported:
+def export(master: str, target: Path | None, phases: Phases) -> Claim:
     """Write all quads to a file, or to standard output; a file is created only if all checks pass.
 
     Raises:
@@ -92,26 +52,26 @@ def export(master: str, target: Path | None, phases: Phases) -> Exported:
         ) from error
 
 
-def _written_out(answer: httpx.Response, file: BinaryIO, phases: Phases) -> Exported:
-    headers = answer.headers
-    if "quadlog-signature" not in headers:
+def _written_out(answer: httpx.Response, file: BinaryIO, phases: Phases) -> Claim:
+    claim = Claim.of(answer.headers)
+    if claim is None:
         raise Unavailable(
             "the master does not say which state its quads are of: it is older than this command"
         )
-    index, chain = headers["quadlog-index"].split(":")
-    claimed, announced = headers["quadlog-signature"], int(headers["quadlog-quads"])
-    count = ExportCount()
-    with phases.phase("writing", announced, lambda: (count.quads, count.quads)):
+    count, left = LineCount(), b""
+    with phases.phase("writing", claim.quads, lambda: (count.quads, count.quads)):
         for piece in answer.iter_bytes():
             file.write(piece)
-            count.add(piece)
-    if (count.signature, count.quads) != (claimed, announced) or not count.is_whole:
+            *lines, left = (left + piece).split(b"\n")
+            count.add(lines)
+    found = render(count.signature)
+    if (found, count.quads, left) != (claim.signature, claim.quads, b""):
         raise StateError(
-            f"{count.quads} quads with the signature {count.signature[:16]}… came, the worker that gave them says that"
-            f" it holds {announced} with {claimed[:16]}… at index {index}: nothing is kept of them. See alarms in"
-            " /cluster/status, and `quadlog verify`"
+            f"{count.quads} quads with the signature {found[:16]}… came, the worker that gave them says that"
+            f" it holds {claim.quads} with {claim.signature[:16]}… at index {claim.index}: nothing is kept of them. See"
+            " alarms in /cluster/status, and `quadlog verify`"
         )
-    return Exported(index=int(index), chain=chain, quads=count.quads, signature=count.signature)
+    return claim
 
 
 @contextmanager

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from quadlog.compare.dumps import Claim
 from quadlog.core.effects import signature
 from quadlog.errors import QuadlogError, StateError, Unavailable
 from quadlog.progress import Phases
-from quadlog.seed.export import Exported, export
+from quadlog.seed.export import export
 from tests.support.web import Web, running_web
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def gives(web: Web, body: bytes, *, announced: int | None = None, **headers: str
 def test_it_is_written_and_counted(tmp_path: Path, web: Web) -> None:
     gives(web, BODY)
     done = export(web.url, tmp_path / "all.nq", Phases())
-    assert done == Exported(index=7, chain="abc", quads=500, signature=SIGNATURE)
+    assert done == Claim(index=7, chain="abc", quads=500, signature=SIGNATURE)
     assert (tmp_path / "all.nq").read_bytes() == BODY
 
 
