@@ -23,6 +23,7 @@ from quadlog.worker.evaluate.fetch import LoadLimits
 from quadlog.worker.evaluate.limits import EvaluationLimits, LimitWatch
 from quadlog.worker.evaluate.trial import READY, TrialRequest, receive, send
 from quadlog.worker.replica import evaluator_term
+from quadlog.worker.vitals import Vitals
 from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
 from tests.support.workers.suspects import CROSS, START, agree, successor, until
 from tests.support.workers.updates import Generator, state_of
@@ -174,7 +175,7 @@ def test_a_trial_that_goes_on_may_begin_late(
 ) -> None:
     seen = count(1)
     monkeypatch.setattr(suspects, "START_S", 0.01)  # no Python starts within that
-    monkeypatch.setattr(suspects, "cpu_of", lambda _: next(seen) / 1e9)
+    monkeypatch.setattr(Vitals, "cpu_ms", lambda _: next(seen) / 1e6)
     worker = successor(tmp_path, log, ONE)
     assert decided(worker, log, 2) == [FINE, FINE]
     assert next(seen) > 2, "it was looked at"

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from math import inf
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 import structlog
 
 from quadlog.settings.units import MIB
+from quadlog.worker.vitals import Vitals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,9 +24,6 @@ log = structlog.get_logger()
 
 LOOK_S: Final = 0.05
 """Seconds between two checks: at a gigabyte per second, 50 MB are filled in that time."""
-
-_PAGE: Final = os.sysconf("SC_PAGESIZE")
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +45,7 @@ class EvaluationLimits:
             control_seconds=settings.control_timeout,
         )
 
-    def exceeded(self, seconds: float, pid: int, *, before: int = 0, control: str = "") -> str | None:
+    def exceeded(self, seconds: float, process: Vitals, *, before: int = 0, control: str = "") -> str | None:
         """Return which limit an evaluation exceeds; None if it exceeds none.
 
         `seconds` have passed since it began or, with a `control`, since its controls did; `before`: bytes that the
@@ -59,7 +57,7 @@ class EvaluationLimits:
             return f"{at}control-timeout: the controls of its transaction were not evaluated within {limit}"
         if not control and seconds > self.seconds:
             return f"evaluator-timeout: it was not evaluated within update-timeout ({self.seconds:g} s)"
-        if memory_of(pid) - before > self.memory:
+        if process.memory() - before > self.memory:
             limit = f"update-memory ({self.memory / MIB:g} MiB)"
             return f"{at}evaluator-memory: its evaluation took more than {limit}"
         return None
@@ -124,39 +122,17 @@ class LimitWatch(EvaluationObserver):
         self._closing.set()
 
     def _look(self) -> None:
-        pid = os.getpid()
         index, before = 0, 0
-        while not self._closing.wait(LOOK_S):
-            under_way = self._under_way
-            if under_way is None:
-                continue
-            if under_way[0] != index:
-                index, before = under_way[0], memory_of(pid)
-                continue
-            seconds = time.monotonic() - under_way[1]
-            exceeded = self._limits.exceeded(seconds, pid, before=before, control=under_way[2])
-            if exceeded and self._under_way is under_way:
-                log.error(
-                    "evaluation_aborted",
-                    index=index,
-                    reason=exceeded,
-                )
-                self._end()
-
-
-def memory_of(pid: int) -> int:
-    """Return the resident bytes of a process; 0 if the system does not report them."""
-    try:
-        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
-    except (OSError, IndexError):
-        return 0
-    return int(pages) * _PAGE
-
-
-def cpu_of(pid: int) -> float:
-    """Return the seconds of CPU time that a process has used; 0 if the system does not report them."""
-    try:
-        user, system = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[11:13]
-    except (OSError, ValueError):
-        return 0.0
-    return (int(user) + int(system)) / _TICKS
+        with closing(Vitals(os.getpid())) as process:
+            while not self._closing.wait(LOOK_S):
+                under_way = self._under_way
+                if under_way is None:
+                    continue
+                if under_way[0] != index:
+                    index, before = under_way[0], process.memory()
+                    continue
+                seconds = time.monotonic() - under_way[1]
+                exceeded = self._limits.exceeded(seconds, process, before=before, control=under_way[2])
+                if exceeded and self._under_way is under_way:
+                    log.error("evaluation_aborted", index=index, reason=exceeded)
+                    self._end()

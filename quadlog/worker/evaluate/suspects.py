@@ -25,8 +25,9 @@ from quadlog.clock import now
 from quadlog.core.records import Effect, Outcome
 from quadlog.errors import StateError, StoreDamaged
 from quadlog.quadstore.quaddir import FILES
-from quadlog.worker.evaluate.limits import cpu_of, memory_of, reason_at
+from quadlog.worker.evaluate.limits import reason_at
 from quadlog.worker.evaluate.trial import DAMAGED, READY, UNDER_WAY, VERDICT, TrialRequest, receive, send
+from quadlog.worker.vitals import Vitals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -150,6 +151,7 @@ class Trial:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
+        self._vitals = Vitals(self._process.pid)
         self._handed = 0
         self._under_way: tuple[float, str] | None = now().steady, ""
         """Steady milliseconds at which the current evaluation began, and the current control."""
@@ -197,7 +199,7 @@ class Trial:
         began, control = self._under_way or (now().steady, "")
         seconds = (now().steady - began) / 1000
         if self._is_ready:
-            exceeded = limits.exceeded(seconds, self._process.pid, before=self._memory, control=control)
+            exceeded = limits.exceeded(seconds, self._vitals, before=self._memory, control=control)
             return exceeded and self._end(exceeded)
         if seconds > START_S and self._hangs():
             message = f"no process for a trial could be begun within {START_S:g} s"
@@ -206,7 +208,7 @@ class Trial:
 
     def _hangs(self) -> bool:
         """Return True if the process makes no progress, or has used enough CPU time to be ready."""
-        (before, since), used = self._went_on, cpu_of(self._process.pid)
+        (before, since), used = self._went_on, self._vitals.cpu_ms() / 1000
         if used > before:
             self._went_on = used, now().steady
             return used > START_S
@@ -222,6 +224,7 @@ class Trial:
         self._entries.put(None)
         self._thread.join()
         self._process.wait()
+        self._vitals.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _run(self) -> None:
@@ -241,7 +244,7 @@ class Trial:
         self._refuse_damage(first)
         if first != READY:
             raise EOFError("it ended before it began")
-        self._memory = memory_of(self._process.pid)
+        self._memory = self._vitals.memory()
         self._is_ready = True
         while (entry := self._next()) is not None:
             send(out, codec.encode_entry(entry))
