@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import IO, TYPE_CHECKING, Final, Protocol, cast
+from typing import IO, TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 
 from pyoxigraph import (
     BlankNode,
@@ -26,19 +26,19 @@ from quadlog.core.sparql.typed import refuse_ill_formed, with_checked_strdt
 from quadlog.damage import refuse_damage
 from quadlog.errors import Forbidden, QueryStopped, Unsupported, UserError
 from quadlog.quadstore.csv_answers import write_csv
-from quadlog.quadstore.query_scope import QueryScope, hidden, seen_by
+from quadlog.quadstore.query_scope import seen_by
 from quadlog.quadstore.xml_answers import XmlOutput, for_rdf_xml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from contextlib import AbstractContextManager
 
     from pyoxigraph import QueryTriples, Store, Triple
 
     from quadlog.core.effects.template import Row, Term
     from quadlog.core.sparql.operations import Where
-    from quadlog.quadstore.gate import Gate
-    from quadlog.quadstore.query_scope import Dataset, Graph, Named
+
+    QueryResult: TypeAlias = QuerySolutions | QueryBoolean | QueryTriples
+    Functions: TypeAlias = dict[NamedNode, Callable[..., Term | None]]
 
 SOLUTION_FORMATS = {
     "application/sparql-results+json": QueryResultsFormat.JSON,
@@ -77,8 +77,6 @@ SHORT: Final = 4096
 the time of a small one."""
 REMEMBERED: Final = 256
 """Entries of each cache: of such queries, and of Accept headers of at most that length."""
-# Attempts to list the graphs in the state that the query sees, before commits are locked out.
-_LISTINGS = 3
 
 
 class QueryOutput(Protocol):
@@ -122,37 +120,12 @@ class QueryAnswer:
             raise
 
 
-def run_query(
-    store: Store,
-    text: str,
-    *,
-    reserved: NamedNode,
-    gate: Gate,
-    accept: str = "*/*",
-    base_iri: str | None = None,
-    dataset: Dataset | None = None,
-    commits: AbstractContextManager[object],
-    triples: int | None = None,
-) -> QueryAnswer:
-    """Begin to answer a query, as if the graph ``reserved`` did not exist; the query starts inside the gate.
-
-    Nothing is committed while ``commits`` is held.  An answer of more than ``triples`` triples raises QueryStopped when
-    it is written.
-    """
-    try:
-        tamed = _checked_again(text, base_iri) if len(text) <= SHORT else _checked(text, base_iri)
-        text, labelled = labelled_nodes(tamed, BlankNode)
-        text, checked = with_checked_strdt(text)
-        functions = {**labelled, **checked}
-        with gate.reading():
-            query = partial(store.query, base_iri=base_iri, custom_functions=functions or None)
-            result = _begun(store, text, QueryScope(dataset, reserved), commits, query)
-        return _serialised(result, accept, triples)
-    except ValueError as error:
-        raise UserError(f"bad request: {error}") from None
-    except RuntimeError as error:
-        refuse_damage(error)
-        raise UserError(f"the query failed: {error}") from None
+def prepared(text: str) -> tuple[str, Functions]:
+    """Check a query; return the text to pass to pyoxigraph, and the functions that it calls."""
+    tamed = _checked_again(text) if len(text) <= SHORT else _checked(text)
+    text, labelled = labelled_nodes(tamed, BlankNode)
+    text, checked = with_checked_strdt(text)
+    return text, {**labelled, **checked}
 
 
 def solutions_of(
@@ -185,36 +158,11 @@ def solutions_of(
         raise UserError(f"the update failed: {error}") from None
 
 
-def _begun(
-    store: Store,
-    text: str,
-    view: QueryScope,
-    commits: AbstractContextManager[object],
-    query: Callable[..., QuerySolutions | QueryBoolean | QueryTriples],
-) -> QuerySolutions | QueryBoolean | QueryTriples:
-    """Start the query on graphs that were listed in the state that the query sees."""
-
-    def begin(
-        text: str, default: list[Graph] | None, named: Named
-    ) -> QuerySolutions | QueryBoolean | QueryTriples:
-        return query(text, default_graph=default, named_graphs=named)
-
-    seen = hidden(store, text, view)
-    for _ in range(_LISTINGS):
-        result = begin(*seen)
-        again = seen if seen[2] is None else hidden(store, text, view)
-        if again == seen:
-            return result
-        seen = again
-    with commits:
-        return begin(*hidden(store, text, view))
-
-
-def _checked(text: str, base_iri: str | None) -> str:
+def _checked(text: str) -> str:
     """Check a query, also for names that are reserved for the project; return the text to pass to pyoxigraph."""
     tamed = _tamed(text, _form(text))
-    check_query(text, base_iri=base_iri)
-    names = names_of_query(text, base_iri)
+    check_query(text)
+    names = names_of_query(text)
     refuse_reserved_names(text, names)
     refuse_ill_formed(text, names)
     return tamed
@@ -249,9 +197,8 @@ def _form(text: str) -> str:
     return ""
 
 
-def _serialised(
-    result: QuerySolutions | QueryBoolean | QueryTriples, accept: str, triples: int | None
-) -> QueryAnswer:
+def answer_of(result: QueryResult, accept: str, triples: int | None) -> QueryAnswer:
+    """Return the answer in the preferred format; more than `triples` triples raise QueryStopped when it is written."""
     serialise: Callable[[IO[bytes]], object]
     if isinstance(result, (QuerySolutions, QueryBoolean)):
         media_type = negotiate(accept, _SOLUTION_OFFERS)

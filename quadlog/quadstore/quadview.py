@@ -72,7 +72,7 @@ class QuadView:
         del dataset
         refuse_wild(query)
         check_query(query)
-        refuse_reserved_names(query, names_of_query(query, None))
+        refuse_reserved_names(query, names_of_query(query))
         text, functions = self._settle(query)
         text, checked = with_checked_strdt(text)
         text, named = seen_by(self._store, text, reserved=self._reserved)

@@ -33,17 +33,10 @@ class Dataset:
     named: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class QueryScope:
-    """Graphs that a query may see."""
-
-    dataset: Dataset | None
-    reserved: NamedNode
-
-
-def hidden(store: Store, text: str, view: QueryScope) -> tuple[str, list[Graph] | None, Named]:
+def hidden(
+    store: Store, text: str, dataset: Dataset | None, reserved: NamedNode
+) -> tuple[str, list[Graph] | None, Named]:
     """Return the query to run, and the default and named graphs to run it on if the text does not define them."""
-    dataset, reserved = view.dataset, view.reserved
     if dataset is not None and (dataset.default or dataset.named):
         named = [NamedNode(iri) for iri in dataset.named if iri != reserved.value]
         default = [NamedNode(iri) for iri in dataset.default if iri != reserved.value]
@@ -63,7 +56,7 @@ def seen_by(store: Store, text: str, *, reserved: NamedNode) -> tuple[str, Named
 
     Only for the writing thread: the list and the query then refer to the same state.
     """
-    seen, _, named = hidden(store, text, QueryScope(None, reserved))
+    seen, _, named = hidden(store, text, None, reserved)
     return seen, named
 
 

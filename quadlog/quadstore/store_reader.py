@@ -9,13 +9,14 @@ from typing import IO, TYPE_CHECKING, cast
 from pyoxigraph import Literal, NamedNode, QueryResultsFormat, Store
 
 from quadlog.core.effects import signature
-from quadlog.damage import told_of
-from quadlog.errors import StateError
+from quadlog.damage import refuse_damage, told_of
+from quadlog.errors import StateError, UserError
 from quadlog.quadstore.applied import Applied
 from quadlog.quadstore.gate import Gate
 from quadlog.quadstore.quaddir import FILES, reserved_graph
-from quadlog.quadstore.quadquery import run_query, solutions_of
+from quadlog.quadstore.quadquery import answer_of, prepared, solutions_of
 from quadlog.quadstore.quadview import QuadView
+from quadlog.quadstore.query_scope import hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from quadlog.core.effects.effect import NamedGraph
     from quadlog.core.effects.template import Row, Term
     from quadlog.core.sparql.operations import DeletePattern, Where
-    from quadlog.quadstore.quadquery import QueryAnswer
+    from quadlog.quadstore.quadquery import Functions, QueryAnswer, QueryResult
     from quadlog.quadstore.quadview import Settle
-    from quadlog.quadstore.query_scope import Dataset
+    from quadlog.quadstore.query_scope import Dataset, Graph, Named
 
 APPLIED = NamedNode("urn:quadlog:applied")
 CONTROL = NamedNode("urn:quadlog:control")
@@ -36,6 +37,8 @@ _OWN = frozenset((APPLIED, CONTROL))
 """Predicates of the quads in the reserved graph that describe the store itself."""
 # Lines in a chunk; iterating over quads holds the GIL, for some 5 ms per chunk.
 _CHUNK = 5_000
+# Attempts to list the graphs in the state that the query sees, before commits are locked out.
+_LISTINGS = 3
 
 
 def applied_in(store: Store, reserved: NamedNode) -> Applied | None:
@@ -99,7 +102,6 @@ class StoreReader:
         text: str,
         *,
         accept: str = "*/*",
-        base_iri: str | None = None,
         dataset: Dataset | None = None,
         triples: int | None = None,
     ) -> QueryAnswer:
@@ -108,17 +110,34 @@ class StoreReader:
         The answer shows the state of this moment, however much later it is written.  One of more than ``triples``
         triples raises QueryStopped when it is written.
         """
-        return run_query(
-            self._store,
-            text,
-            reserved=self._reserved,
-            gate=self.gate,
-            accept=accept,
-            base_iri=base_iri,
-            dataset=dataset,
-            commits=self._commits,
-            triples=triples,
-        )
+        try:
+            text, functions = prepared(text)
+            with self.gate.reading():
+                result = self._started(text, dataset, functions)
+        except ValueError as error:
+            raise UserError(f"bad request: {error}") from None
+        except RuntimeError as error:
+            refuse_damage(error)
+            raise UserError(f"the query failed: {error}") from None
+        return answer_of(result, accept, triples)
+
+    def _started(self, text: str, dataset: Dataset | None, functions: Functions) -> QueryResult:
+        """Start a query on graphs that were listed in the state that the query sees."""
+
+        def begin(text: str, default: list[Graph] | None, named: Named) -> QueryResult:
+            return self._store.query(
+                text, default_graph=default, named_graphs=named, custom_functions=functions or None
+            )
+
+        seen = hidden(self._store, text, dataset, self._reserved)
+        for _ in range(_LISTINGS):
+            result = begin(*seen)
+            again = seen if seen[2] is None else hidden(self._store, text, dataset, self._reserved)
+            if again == seen:
+                return result
+            seen = again
+        with self._commits:
+            return begin(*hidden(self._store, text, dataset, self._reserved))
 
     def contains(self, quad: Quad) -> bool:
         """Return whether the quad is in the store."""

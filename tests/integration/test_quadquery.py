@@ -158,12 +158,6 @@ def test_formats(store: QuadStore) -> None:
     assert b"rdf:RDF" in body(store.query(construct, accept="application/rdf+xml"))
 
 
-def test_base(store: QuadStore) -> None:
-    run(store, "INSERT DATA { <http://x/s> <urn:p> 'o' }")
-    answer = store.query("SELECT ?o { <s> ?p ?o }", base_iri="http://x/", accept="text/csv")
-    assert body(answer) == b"o\r\no\r\n"
-
-
 @pytest.mark.parametrize("text", [
     "INSERT DATA { <urn:s> <urn:p> 1 }", "PREFIX a: <urn:a:> DELETE WHERE { ?s ?p ?o }", "clear all",
     "# SELECT\nDROP ALL", "WITH <urn:g> DELETE { ?s ?p ?o } WHERE { ?s ?p ?o }",

@@ -183,7 +183,7 @@ def _check_ask(text: str) -> None:
     form = next((word for word in words if word in _QUERIES), "")
     if form != "ASK":
         raise UserError(f"a control is an ASK query, this is a {form}")
-    names = names_of_query(text, None)
+    names = names_of_query(text)
     refuse_reserved_names(text, names)
     refuse_ill_formed(text, names)
 

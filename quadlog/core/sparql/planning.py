@@ -191,7 +191,7 @@ def _step(operation: Operation, places: dict[Any, int]) -> DataPlan | ModifyPlan
 
 def _refuse_unchecked(text: str) -> None:
     """Raise NoPlan for a WHERE in which a constant could be part of a literal that the parser must refuse."""
-    for value, datatype in typed_literals(text, names_of_query(text, None)):
+    for value, datatype in typed_literals(text, names_of_query(text)):
         is_checked = datatype.value in ALTERED and _STAND_IN.search(str(Literal(value)))
         if is_checked or _STAND_IN.search(str(datatype)):
             raise NoPlan

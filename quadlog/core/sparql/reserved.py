@@ -43,7 +43,7 @@ def _meant(token: re.Match[str], names: Names) -> NamedNode | None:
         raise Unsupported(f"not understood: {token['pname']!r}: {error}") from None
 
 
-def names_of_query(text: str, base_iri: str | None) -> Names:
+def names_of_query(text: str) -> Names:
     """Return the names that the prologue of a query declares.  pyoxigraph has accepted the query.
 
     Raises:
@@ -52,8 +52,6 @@ def names_of_query(text: str, base_iri: str | None) -> Names:
     """
     prologue = Prologue()
     try:
-        if base_iri is not None:
-            prologue.names.set_base(f"<{base_iri}>")
         prologue.read(TextReader(text))
     except (UserError, SyntaxError, ValueError) as error:
         raise Unsupported(f"the prologue is not understood: {error}") from None

@@ -46,7 +46,7 @@ def check_update(text: str) -> None:
     raise SyntaxRefused(explain(text, error))
 
 
-def check_query(text: str, *, base_iri: str | None = None) -> None:
+def check_query(text: str) -> None:
     """Raise ``SyntaxRefused`` with line and column unless ``text`` is a SPARQL query.
 
     Raises:
@@ -54,7 +54,7 @@ def check_query(text: str, *, base_iri: str | None = None) -> None:
 
     """
     try:
-        _empty_store().query(text, base_iri=base_iri)
+        _empty_store().query(text)
     except SyntaxError as error:
         raise SyntaxRefused(explain(text, str(error))) from None
     except RuntimeError as error:
