@@ -131,12 +131,7 @@ class UpdateText:
     def of(cls, net: NetChange) -> UpdateText:
         """Return the update that makes exactly this net."""
         update = cls()
-        update.add(net)
-        return update
-
-    def add(self, net: NetChange) -> None:
-        """Add the net of a batch."""
-        deleted, inserted = self.deleted, self.inserted
+        deleted, inserted = update.deleted, update.inserted
         other: list[str] = []
         for line, there in net.quads.items():
             if plain := _PLAIN.fullmatch(line):
@@ -144,12 +139,12 @@ class UpdateText:
                 (inserted if there else deleted).setdefault(graph, []).append(triple)
             else:
                 other.append(line)
-        exact = [(quad, net.quads[line]) for line, quad in zip(other, quads_of(other), strict=True)]
-        self.exact += exact
+        update.exact = [(quad, net.quads[line]) for line, quad in zip(other, quads_of(other), strict=True)]
         # An insertion creates its graph; any other graph that must not exist while empty is dropped.
         if net.graphs:
-            filled = inserted.keys() | {str(quad.graph_name) for quad, there in exact if there}
-            self._graphs(net.graphs, filled)
+            filled = inserted.keys() | {str(quad.graph_name) for quad, there in update.exact if there}
+            update._graphs(net.graphs, filled)
+        return update
 
     def _graphs(self, graphs: Mapping[str, bool], filled: set[str]) -> None:
         for graph in (graph for graph, empty in graphs.items() if empty):

@@ -189,9 +189,7 @@ def _rate(do: Callable[..., None], batches: Sequence[object], updates: int) -> f
 
 
 def _text(effects: Sequence[Effect]) -> str:
-    update = UpdateText()
-    update.add(net_of(effects))
-    return update.text()
+    return UpdateText.of(net_of(effects)).text()
 
 
 def _evaluated(base: Path, place: Path, said: Sequence[str]) -> tuple[float, Log]:
