@@ -13,7 +13,6 @@ from starlette.routing import Route
 
 from quadlog.clock import now
 from quadlog.core.effects.signature import as_bytes
-from quadlog.core.model import LogPosition
 from quadlog.core.records import Heartbeat, WorkerState
 from quadlog.errors import QuadlogError, Unavailable
 from quadlog.set_aside import told_set_aside
@@ -93,7 +92,7 @@ class StartupStatus:
             state=WorkerState.STARTING,
             evaluating=False,
             attempt=applied.attempt,
-            applied=LogPosition(applied.index, applied.chain),
+            applied=applied.point,
             signature=as_bytes(applied.signature),
             quads=applied.quads,
             sent=now().wall,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import queue
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import structlog
 
 from quadlog.clock import Turns, now
 from quadlog.codec import decode_ahead
 from quadlog.core.effects.signature import as_bytes
-from quadlog.core.model import LogPosition
 from quadlog.core.records import Heartbeat, WorkerState
 from quadlog.worker.repair.health import Health
 from quadlog.worker.replica.backlog import CountedRecords
@@ -63,6 +62,9 @@ class StopReplica:
     """Event: the process ends."""
 
 
+ReplicaEvent: TypeAlias = EvaluateRequest | EpochFloor | RecordsFetched | DocumentsLoaded | StopReplica
+
+
 class Replica:
     """The replica's thread, its components, and the methods that other threads may call."""
 
@@ -82,9 +84,7 @@ class Replica:
         self._publish_health: Final = publishers.publish_health
         self.store: Final = store
         self.health: Final = health or Health()
-        self._inbox: queue.SimpleQueue[
-            EvaluateRequest | EpochFloor | RecordsFetched | DocumentsLoaded | StopReplica
-        ] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[ReplicaEvent] = queue.SimpleQueue()
         self._batches = threading.Semaphore(BATCHES)
         self._turns, self._heard = Turns(most_ms=15, each_ms=0.5), 0
         self._more = False
@@ -203,7 +203,7 @@ class Replica:
             state=state,
             evaluating=self.evaluator_term.evaluator is not None,
             attempt=self._counted_records.effects.attempt,
-            applied=LogPosition(applied.index, applied.chain),
+            applied=applied.point,
             signature=as_bytes(applied.signature),
             quads=applied.quads,
             sent=now().wall,
@@ -281,8 +281,8 @@ class Replica:
             wait = min(wait, LOOK_S)
         return min(max(wait, 0.0), self._settings.heartbeat)
 
-    def _events(self) -> list[EvaluateRequest | EpochFloor | RecordsFetched | DocumentsLoaded | StopReplica]:
-        events: list[EvaluateRequest | EpochFloor | RecordsFetched | DocumentsLoaded | StopReplica] = []
+    def _events(self) -> list[ReplicaEvent]:
+        events: list[ReplicaEvent] = []
         try:
             events.append(self._inbox.get(timeout=self._pause_s()))
             while True:
