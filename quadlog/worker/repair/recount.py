@@ -12,43 +12,14 @@ import json
 import os
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
-from quadlog.core.effects.signature import LineCount, render
+from quadlog.core.effects.signature import render
 from quadlog.quadstore.store_reader import StoreReader
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-CHUNK: Final = 2_000
-"""Lines between two pauses: some 15 ms of work."""
 
 NICENESS: Final = 10
 """Niceness of the process: all other work on the core has priority."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreCount:
-    """Result of a recount."""
-
-    lines: LineCount
-    unreadable: str = ""
-    """Why the count ended early, if the rest of the store cannot be read."""
-
-
-def recount(store: StoreReader, pause: Callable[[], None]) -> StoreCount:
-    """Count all stored lines, with a pause after each chunk."""
-    lines, unreadable = LineCount(), ""
-    try:
-        for number, line in enumerate(store.lines(), 1):
-            lines.add([line.encode()])
-            if number % CHUNK == 0:
-                pause()
-    except (OSError, RuntimeError) as error:  # raised by pyoxigraph for a block whose checksum is wrong
-        unreadable = str(error)
-    return StoreCount(lines=lines, unreadable=unreadable)
 
 
 class ScrubPace:
@@ -67,17 +38,17 @@ class ScrubPace:
 
 
 def main(copy: str, share: str) -> None:
-    """Count, and write the result and the time that it took."""
+    """Count, and write the result and the time that it took; or why a part of the copy cannot be read."""
     os.nice(NICENESS)
     began = time.monotonic()
-    count = recount(StoreReader.read_copy(Path(copy)), ScrubPace(float(share)).pause)
-    said = {
-        "signature": render(count.lines.signature),
-        "quads": count.lines.quads,
-        "unreadable": count.unreadable,
-        "cpu_s": round(time.process_time(), 3),
-        "wall_s": round(time.monotonic() - began, 3),
-    }
+    store, said = StoreReader.read_copy(Path(copy)), dict[str, Any](unreadable="")
+    try:
+        signature, said["quads"] = store.recount(ScrubPace(float(share)).pause)
+        said["signature"] = render(signature)
+    except (OSError, RuntimeError) as error:  # raised by pyoxigraph for a block whose checksum is wrong
+        said["unreadable"] = str(error)
+    said["cpu_s"] = round(time.process_time(), 3)
+    said["wall_s"] = round(time.monotonic() - began, 3)
     sys.stdout.write(json.dumps(said))
 
 
