@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,11 +18,12 @@ import pytest
 from quadlog import codec
 from quadlog.core.records import Fence, Outcome
 from quadlog.errors import StateError
+from quadlog.leash import leashed
 from quadlog.settings.units import MIB
 from quadlog.worker.evaluate import suspects
 from quadlog.worker.evaluate.fetch import LoadLimits
 from quadlog.worker.evaluate.limits import EvaluationLimits, LimitWatch
-from quadlog.worker.evaluate.trial import READY, TrialRequest, receive, send
+from quadlog.worker.evaluate.trial import READY, receive, request, send
 from quadlog.worker.replica import evaluator_term
 from quadlog.worker.vitals import Vitals
 from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
@@ -217,18 +219,18 @@ def test_the_watch_ends_what_is_above_its_limits(
 def test_a_trial_ends_with_its_worker(tmp_path: Path, log: Log) -> None:
     """Also in the middle of an evaluation that has no end."""
     entries = log.agree(START), log.agree(ENDLESS)
-    work = tmp_path / "entries"
-    with work.open("wb") as out:
-        for entry in entries:
-            send(out, codec.encode_entry(entry))
     fence, load = (
         Fence(term=TERM, attempt=1, worker="w1"),
         LoadLimits(beginnings=(), endpoints=(), seconds=1, size=1),
     )
-    asked = TrialRequest(store=str(tmp_path / "store"), fence=fence, load=load, parent=0).encode()
-    trial = f"{sys.executable} -m quadlog.worker.evaluate.trial"
-    script = f'{trial} "$(echo "$0" | sed s/PID/$$/)" <{work} & echo $!; wait'
-    command = ["sh", "-c", script, asked.replace('"parent": 0', '"parent": PID')]
+    work = tmp_path / "entries"
+    with work.open("wb") as out:
+        send(out, [request(tmp_path / "store", fence, load)])
+        for entry in entries:
+            send(out, codec.encode_entry(entry))
+    trial = shlex.join(leashed([sys.executable, "-m", "quadlog.worker.evaluate.trial"]))
+    script = f"{trial.replace(str(os.getpid()), '$$')} <{work} & echo $!; wait"
+    command = ["sh", "-c", script]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as shell:
         assert shell.stdout is not None
         process = Path(f"/proc/{int(shell.stdout.readline())}")

@@ -9,7 +9,6 @@ finds the suspects in the log.
 from __future__ import annotations
 
 import json
-import os
 import queue
 import shutil
 import subprocess
@@ -24,9 +23,10 @@ from quadlog import codec
 from quadlog.clock import now
 from quadlog.core.records import Effect, Outcome
 from quadlog.errors import StateError, StoreDamaged
+from quadlog.leash import leashed
 from quadlog.quadstore.quaddir import FILES
 from quadlog.worker.evaluate.limits import reason_at
-from quadlog.worker.evaluate.trial import DAMAGED, READY, UNDER_WAY, VERDICT, TrialRequest, receive, send
+from quadlog.worker.evaluate.trial import DAMAGED, READY, UNDER_WAY, VERDICT, receive, request, send
 from quadlog.worker.vitals import Vitals
 
 if TYPE_CHECKING:
@@ -136,18 +136,16 @@ class Trial:
         *,
         foretells: bool = False,
     ) -> None:
-        """Start the process on a copy of the current store; with `foretells`, all controls are always evaluated."""
+        """Start the process, which ends with this thread, on a copy of the store; `foretells`: see `request`."""
         self._directory, self._store = directory, store
         shutil.rmtree(directory, ignore_errors=True)
         self.applied: Final = store.copy(directory)
         """State that the copy has applied."""
-        asked = TrialRequest(
-            store=str(directory), fence=fence, load=load, parent=os.getpid(), foretells=foretells
-        )
+        self._request = request(directory, fence, load, foretells=foretells)
         self.verdicts: Final[list[dict[str, Any]]] = []
         """Verdicts on controls, as JSON; only with `foretells`."""
         self._process = subprocess.Popen(  # noqa: S603  our own command
-            (sys.executable, "-m", "quadlog.worker.evaluate.trial", asked.encode()),
+            leashed([sys.executable, "-m", "quadlog.worker.evaluate.trial"]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -240,6 +238,7 @@ class Trial:
             self._outcomes.put(None)
 
     def _converse(self, source: IO[bytes], out: IO[bytes]) -> None:
+        send(out, [self._request])
         first = receive(source)
         self._refuse_damage(first)
         if first != READY:

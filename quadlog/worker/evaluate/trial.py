@@ -1,41 +1,39 @@
 """A trial: the process in which suspects are evaluated.  It may die, hang or exhaust its memory; the worker does not.
 
-    python -m quadlog.worker.evaluate.trial ASKED
+    python -m quadlog.worker.evaluate.trial
 
-The store that ASKED names is a copy of the worker's; it is changed, and useless afterwards.  The trial ends
-with the worker.  It reads entries from standard input, and writes their effects to standard output, both as
-records of the two topics, each after its length in four bytes.  A length of zero reports that the store is
-open.  Between the effects it writes which control is evaluated and, if it foretells, the verdict on each: a
-letter, and text.
+It reads entries from standard input, and writes their effects to standard output, both as records of the two
+topics, each after its length in four bytes.  Before the entries it reads what `request` returns.  The store is a
+copy of the worker's; it is changed, and useless afterwards.  A length of zero reports that it is open.  Between
+the effects the trial writes which control is evaluated and, if it foretells, the verdict on each: a letter, and
+text.
 """
 
 from __future__ import annotations
 
 import json
-import os
+import pickle
 import struct
 import sys
 import threading
-import time
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final, Self
+from typing import IO, TYPE_CHECKING, Final
 
 from quadlog import codec
-from quadlog.core.records import Fence, LoggedEntry
+from quadlog.core.records import LoggedEntry
 from quadlog.damage import told_of
 from quadlog.errors import StoreDamaged
 from quadlog.quadstore.quadstore import Applied, QuadStore
 from quadlog.worker.evaluate.evaluator import Evaluator
-from quadlog.worker.evaluate.fetch import LoadLimits
-from quadlog.worker.evaluate.limits import LOOK_S, EvaluationObserver
+from quadlog.worker.evaluate.limits import EvaluationObserver
 from quadlog.worker.evaluate.loader import Loader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
-    from quadlog.core.records import Effect
+    from quadlog.core.records import Effect, Fence
     from quadlog.worker.evaluate.controls import Verdict
+    from quadlog.worker.evaluate.fetch import LoadLimits
 
 _LENGTH: Final = struct.Struct(">I")
 READY: Final = b""
@@ -72,37 +70,12 @@ def receive(source: IO[bytes]) -> bytes | None:
     return value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialRequest:
-    """Arguments of a trial."""
+def request(store: Path, fence: Fence, load: LoadLimits, *, foretells: bool = False) -> bytes:
+    """Return the first record for a trial on a store, run for the worker with this fence.
 
-    store: str
-    fence: Fence
-    """Fence of the worker for which the trial is run."""
-    load: LoadLimits
-    parent: int
-    """Process id of that worker."""
-    foretells: bool = False
-    """True if all controls are evaluated, and their verdicts reported."""
-
-    def encode(self) -> str:
-        """Return the arguments as one word of the command."""
-        return json.dumps(asdict(self) | {"fence": asdict(self.fence) | {"term": self.fence.term.hex()}})
-
-    @classmethod
-    def decode(cls, text: str) -> Self:
-        """Return the arguments that `encode` encoded."""
-        values = json.loads(text)
-        fence, load = values["fence"], values["load"]
-        fence["term"], load["beginnings"] = bytes.fromhex(fence["term"]), tuple(load["beginnings"])
-        load["endpoints"] = tuple(load["endpoints"])
-        return cls(
-            store=values["store"],
-            fence=Fence(**fence),
-            load=LoadLimits(**load),
-            parent=values["parent"],
-            foretells=values["foretells"],
-        )
+    With `foretells`, all controls are evaluated, and their verdicts reported.
+    """
+    return pickle.dumps((store, fence, load, foretells))
 
 
 class _TrialReports(EvaluationObserver):
@@ -117,18 +90,19 @@ def _foresee(verdict: Verdict) -> None:
     send(sys.stdout.buffer, [VERDICT + json.dumps(verdict.answer()).encode()])
 
 
-def main(asked: TrialRequest) -> None:
+def main() -> None:
     """Evaluate the entries from standard input, until its end."""
-    threading.Thread(target=_end_with, args=(asked.parent,), daemon=True).start()
-    path = Path(asked.store)
+    asked = receive(sys.stdin.buffer)
+    assert asked is not None, "a trial begins with its request"
+    path, fence, load, foretells = pickle.loads(asked)  # noqa: S301 - of our own worker
     try:
         with told_of(path):
-            _evaluate(asked, QuadStore.open(path))
+            _evaluate(QuadStore.open(path), fence, load, foretells=foretells)
     except StoreDamaged as error:
         send(sys.stdout.buffer, [DAMAGED + str(error).encode()])
 
 
-def _evaluate(asked: TrialRequest, store: QuadStore) -> None:
+def _evaluate(store: QuadStore, fence: Fence, load: LoadLimits, *, foretells: bool) -> None:
     send(sys.stdout.buffer, [READY])
     chunks, loaded = codec.ChunkJoiner(), threading.Event()
 
@@ -137,8 +111,8 @@ def _evaluate(asked: TrialRequest, store: QuadStore) -> None:
         _apply(effect, evaluator, store)
         send(sys.stdout.buffer, codec.encode_effect(effect))
 
-    loader, foresee = Loader(asked.load, loaded.set), _foresee if asked.foretells else None
-    evaluator = Evaluator(store, asked.fence, say, loader, _TrialReports(), foresee=foresee)
+    loader, foresee = Loader(load, loaded.set), _foresee if foretells else None
+    evaluator = Evaluator(store, fence, say, loader, _TrialReports(), foresee=foresee)
     while (value := receive(sys.stdin.buffer)) is not None:
         entry = chunks.join(value)
         while isinstance(entry, LoggedEntry) and evaluator.index < entry.index:
@@ -146,13 +120,6 @@ def _evaluate(asked: TrialRequest, store: QuadStore) -> None:
             evaluator.evaluate([entry])
             if evaluator.index < entry.index:
                 loaded.wait()
-
-
-def _end_with(parent: int) -> None:
-    """End this process when its parent has ended: if the worker is killed, nobody else ends an endless evaluation."""
-    while os.getppid() == parent:
-        time.sleep(LOOK_S)
-    os._exit(1)
 
 
 def _apply(effect: Effect, evaluator: Evaluator, store: QuadStore) -> None:
@@ -167,4 +134,4 @@ def _apply(effect: Effect, evaluator: Evaluator, store: QuadStore) -> None:
 
 
 if __name__ == "__main__":
-    main(TrialRequest.decode(sys.argv[1]))
+    main()
