@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
-from quadlog.errors import NotEmpty, OutcomeUnknown, QuadlogError, Unavailable, UserError
+from quadlog.errors import NotEmpty, OutcomeUnknown, Unavailable
 from quadlog.snapshots.store_archive import FILES, pieces_of
+from quadlog.web.master_client import checked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -166,8 +166,7 @@ def _send(master: ImportTarget, label: ArchiveManifest, directory: Path, phases:
             raise Unavailable(
                 f"the seed could not be sent: {type(error).__name__} {error}; nothing was changed"
             ) from error
-    _raise_for(answer)
-    failures: dict[str, str] = answer.json()["failures"]
+    failures: dict[str, str] = _checked(answer).json()["failures"]
     return failures
 
 
@@ -185,7 +184,7 @@ def _agree(master: ImportTarget, label: ArchiveManifest, sources: Sequence[str])
             f"nobody knows yet whether the log begins with the seed: {type(error).__name__} {error}; see `seed` in"
             " /cluster/status. If it is the one, run the same import again: it finishes"
         ) from error
-    _raise_for(answer, unsure=True)
+    _checked(answer, unsure=True)
 
 
 def _await(master: ImportTarget, label: ArchiveManifest, phases: Phases) -> list[str]:
@@ -216,21 +215,7 @@ def _those_that_answer(said: dict[str, Any]) -> dict[str, Any]:
     return said | {"workers": workers}
 
 
-_ERRORS: Final[Mapping[int, type[QuadlogError]]] = {
-    HTTPStatus.CONFLICT: NotEmpty,
-    HTTPStatus.BAD_REQUEST: UserError,
-}
-
-
-def _raise_for(answer: httpx.Response, *, unsure: bool = False) -> None:
-    """Raise the error of an answer.  `unsure`: if a proxy answered, the master may still have done the request."""
-    if answer.is_success:
-        return
-    try:
-        said = answer.json()
-        message, name = str(said["message"]), str(said["error"])
-    except (ValueError, KeyError):
-        message, name = f"the master answered {answer.status_code}: {answer.text[:200]}", ""
-    if name == OutcomeUnknown.__name__ or (unsure and not name and answer.is_server_error):
-        raise OutcomeUnknown(message)
-    raise _ERRORS.get(answer.status_code, Unavailable)(message)
+def _checked(answer: httpx.Response, *, unsure: bool = False) -> httpx.Response:
+    """Return a successful answer.  `unsure`: if a proxy answered, the master may still have done the request."""
+    failure = OutcomeUnknown if unsure and answer.is_server_error else Unavailable
+    return checked(answer, failure(f"the master answered {answer.status_code}: {answer.text[:200]}"))

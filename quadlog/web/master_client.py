@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
 from quadlog.errors import OutcomeUnknown, Unavailable, error_named
+
+if TYPE_CHECKING:
+    from quadlog.errors import QuadlogError
 
 TIMEOUT: Final = httpx.Timeout(90.0, connect=5.0)
 """A master answers a write within its `request-timeout`, which is 30 s by default."""
@@ -37,10 +41,14 @@ def request_master(master: str, method: str, path: str, *, unsure: str = "", **r
     except httpx.HTTPError as error:
         message = f"{master} does not answer: {type(error).__name__} {error}. {unsure}".strip()
         raise failure(message) from error
+    return checked(answer, failure(f"{master}{path} answered {answer.status_code}. {unsure}".strip()))
+
+
+def checked(answer: httpx.Response, otherwise: QuadlogError) -> httpx.Response:
+    """Return a successful response, or raise the error that the master reports; `otherwise` if it reports none."""
     if answer.is_success:
         return answer
-    try:
+    with suppress(ValueError, KeyError, TypeError):
         told = answer.json()
-        raise error_named(told["error"])(told["message"])
-    except (ValueError, KeyError, TypeError):
-        raise failure(f"{master}{path} answered {answer.status_code}. {unsure}".strip()) from None
+        otherwise = error_named(told["error"])(told["message"])
+    raise otherwise
