@@ -93,7 +93,7 @@ def _room(directory: Path, worker: str) -> Generator[Path]:
 
 def _taken(stream: CopyStream, worker: str, phases: Phases) -> PartialCopy:
     try:
-        with phases.phase("taking", 100, lambda: (stream.progress[0], 0)):
+        with phases.phase("taking", 100, lambda: (stream.progress.percent, 0)):
             return stream.receive(worker)
     except (httpx.HTTPError, Unavailable) as error:
         raise Unavailable(

@@ -19,7 +19,7 @@ from quadlog.quadstore.applied import Applied
 from quadlog.quadstore.quadstore import QuadStore
 from quadlog.snapshots.backups import SAID, Backup, LogExtent
 from quadlog.topics import Topics
-from quadlog.worker.catchup import restoring, stream
+from quadlog.worker.catchup import partial_copy, stream
 from quadlog.worker.catchup.restoring import COMING, Restoring
 from quadlog.worker.catchup.store_copying import CopyOffer
 from quadlog.worker.repair.mender import QUADS
@@ -100,7 +100,7 @@ def test_the_newest_is_taken(shelf: Shelf) -> None:
     assert (found, refused) == ((newest.applied, newest.label.size, newest.label.size), {})
     shelf.check(newest)
     assert shelf.room == 1
-    assert shelf.restoring.progress[0] == 100
+    assert shelf.restoring.progress.percent == 100
 
 
 def turned(path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_damaged_one_is_said_once_and_the_next_one_is_taken(
     assert refused[older.path.name] == "it goes on at offset 70 of the effects topic, which has 80 to 1000"
     assert str(found).startswith("no backup is usable: main.dc1-")
     assert why in str(found)
-    assert shelf.restoring.progress == (0, None)
+    assert (shelf.restoring.progress.percent, shelf.restoring.progress.left_s) == (0, None)
     shelf.effects = 70, 1000
     with shelf.monkeypatch.context() as patched:
         whole = Restoring._whole
@@ -250,7 +250,7 @@ def test_who_dies_goes_on_afterwards(shelf: Shelf) -> None:
 
     clock: list[float] = []
     with shelf.monkeypatch.context() as patched:
-        patched.setattr(restoring, "time", SimpleNamespace(monotonic=dying))
+        patched.setattr(partial_copy, "time", SimpleNamespace(monotonic=dying, time=time.time))
         with pytest.raises(_Dies):
             shelf.take()
     assert (shelf.taker.directory / COMING).exists()

@@ -161,10 +161,13 @@ class CatchUp:
             self._store = QuadStore.open(self._settings.data_dir / QUADS)
 
     def _copied(self) -> Progress:
-        percent, left = self._full.progress
-        obstacle = "" if percent else self._obstacle
+        progress = self._full.progress
         return Progress(
-            way=CatchUpMethod.FULL, behind=self._behind, percent=percent, left_s=left, obstacle=obstacle
+            way=CatchUpMethod.FULL,
+            behind=self._behind,
+            percent=progress.percent,
+            left_s=progress.left_s,
+            obstacle="" if progress.percent else self._obstacle,
         )
 
     def _tidy(self) -> None:

@@ -8,14 +8,13 @@ after a restart of the donor.  One copy is given at a time, and the donor serves
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import threading
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 from anyio import CancelScope, to_thread
@@ -28,7 +27,8 @@ from quadlog.quadstore.applied import Applied
 from quadlog.quadstore.quaddir import FILES, STORE_HERE
 from quadlog.snapshots import chunk_codec
 from quadlog.snapshots.chunk_codec import LEAST_WINDOW, Compression, encode_chunks, prefetch, window_for
-from quadlog.snapshots.store_archive import ArchiveManifest, label_of, pieces_of
+from quadlog.snapshots.store_archive import label_of, pieces_of
+from quadlog.worker.catchup.partial_copy import CopyDescription
 from quadlog.worker.repair.health import Health
 
 if TYPE_CHECKING:
@@ -43,16 +43,10 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-APPLIED: Final = "Quadlog-Applied"
-"""Header with the applied state of a copy, as `Applied` encodes it."""
-RESERVED: Final = "Quadlog-Reserved-Graph"
-"""Header with the name of the copy's reserved graph."""
 STORE: Final = "Quadlog-Store"
 """Header with the kind of store that the receiver can read."""
 COMPRESSION: Final = "Quadlog-Compression"
 """Header with the requested and the used compression: `auto`, `zstd`, `snappy` or `none`."""
-FED_FROM: Final = "Quadlog-Fed-From"
-"""Header with the topics that the store was fed from: the offsets in the copy's applied state refer to them."""
 WINDOW: Final = "Quadlog-Window"
 """Header with the bytes of memory that the receiver lends for zstd's window."""
 MEDIA_TYPE: Final = "application/x-quadlog-copy"
@@ -62,40 +56,7 @@ PATIENCE_S: Final = 30.0
 """Seconds after which the donor no longer waits for a receiver that accepts no data."""
 KEPT_S: Final = 600.0
 """Seconds for which a copy is kept after its last byte was sent: it holds files that the store no longer needs."""
-_SAID: Final = "copy.json"
 _STORE: Final = "store"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Copy:
-    """A copy that is given."""
-
-    files: Path
-    label: ArchiveManifest
-    applied: Applied
-    reserved: str
-
-    def headers(self) -> dict[str, str]:
-        """Return the HTTP headers of the copy."""
-        applied = self.applied.encode()
-        return self.label.headers() | {APPLIED: applied, RESERVED: self.reserved}
-
-    def save(self, directory: Path) -> None:
-        """Store the description of the copy next to its files."""
-        said = {"label": asdict(self.label), "applied": self.applied.encode(), "reserved": self.reserved}
-        (directory / _SAID).write_text(json.dumps(said))
-
-    @staticmethod
-    def load(directory: Path) -> Copy | None:
-        """Return the copy that an earlier process gave; None if there is none, or `KEPT_S` have passed since."""
-        file = directory / _SAID
-        with suppress(OSError, ValueError, TypeError, KeyError):
-            if time.time() - file.stat().st_mtime < KEPT_S:
-                said: dict[str, Any] = json.loads(file.read_text())
-                label, applied = ArchiveManifest(**said["label"]), Applied.decode(said["applied"])
-                files = directory / _STORE / FILES
-                return Copy(files=files, label=label, applied=applied, reserved=said["reserved"])
-        return None
 
 
 class Donor:
@@ -124,7 +85,8 @@ class Donor:
         self._bandwidth, self._window = bandwidth, window
         self._lock = threading.Lock()
         self._busy_until, self._turn = 0.0, object()
-        self._copy = Copy.load(directory)
+        self._files: Final = directory / _STORE / FILES
+        self._copy = CopyDescription.load(directory, within=KEPT_S)
         if self._copy is None:
             shutil.rmtree(directory, ignore_errors=True)
         else:
@@ -160,8 +122,8 @@ class Donor:
         self._goes_on(turn)
         self._keep(turn)
         fed_from = self._fed_from()
-        told = {FED_FROM: fed_from.encode()} if fed_from is not None else {}
-        return Response(status_code=201, headers=copy.headers() | told)
+        told = replace(copy, fed_from=fed_from.encode() if fed_from is not None else "")
+        return Response(status_code=201, headers=told.headers())
 
     async def get(self, request: Request) -> Response:
         """Send a copy that was made, from a byte on.
@@ -183,9 +145,10 @@ class Donor:
             raise UserError(f"this copy has {copy.label.size} bytes, and is asked for from {start} on")
         turn = self._begin(digest)
         how = wanted_in(request.headers)
-        log.info("copy_requested", index=copy.applied.index, size=copy.label.size, start=int(start), how=how)
+        index = Applied.decode(copy.applied).index
+        log.info("copy_requested", index=index, size=copy.label.size, start=int(start), how=how)
         window = window_for(copy.label.size - int(start), self._window, lent_in(request.headers))
-        chunks = encode_chunks(pieces_of(copy.files, start=int(start)), how, window=window)
+        chunks = encode_chunks(pieces_of(self._files, start=int(start)), how, window=window)
         headers = copy.headers() | {COMPRESSION: how, "Content-Type": MEDIA_TYPE}
         return _Given(self._paced(chunks, turn), headers, lambda: self._end(turn))
 
@@ -234,20 +197,18 @@ class Donor:
                 self._copy = None
                 shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _make(self) -> Copy:
+    def _make(self) -> CopyDescription:
         self._copy = None
         shutil.rmtree(self._directory, ignore_errors=True)
         try:
             self._directory.mkdir(parents=True)
-            path = self._directory / _STORE
-            applied = self._store.copy(path)
-            files = path / FILES
-            label = label_of(files, signature=render(applied.signature), quads=applied.quads)
+            applied = self._store.copy(self._directory / _STORE)
+            label = label_of(self._files, signature=render(applied.signature), quads=applied.quads)
         except (OSError, RuntimeError) as error:
             if not self._store.damage.note(error) and isinstance(error, RuntimeError):
                 raise
             raise Unavailable(f"no copy can be made: {error}") from error
-        copy = Copy(files=files, label=label, applied=applied, reserved=self._store.reserved)
+        copy = CopyDescription(label=label, applied=applied.encode(), reserved=self._store.reserved)
         copy.save(self._directory)
         self._copy = copy
         return copy

@@ -7,7 +7,6 @@ digest, opened, and compared with the applied state that it states.
 from __future__ import annotations
 
 import shutil
-import time
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -15,7 +14,7 @@ import structlog
 from quadlog.errors import QuadlogError, StateError, Unavailable, UserError
 from quadlog.snapshots.backups import backups_in, log_of, looked_through
 from quadlog.snapshots.store_archive import pieces_of
-from quadlog.worker.catchup.partial_copy import CopyDescription, PartialCopy
+from quadlog.worker.catchup.partial_copy import CopyDescription, CopyProgress, PartialCopy
 from quadlog.worker.catchup.store_copying import CopiedStore, CopyOffer
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ log = structlog.get_logger()
 
 COMING: Final = "backup.coming"
 """Directory of a backup that is being copied, in a worker's data-dir."""
-SAY_S: Final = 5.0
 TOLD: Final = 3
 """Reasons that are reported if no backup is usable; this worker's log has all of them."""
 
@@ -44,8 +42,7 @@ class Restoring:
         self._directory: Final = settings.data_dir / COMING
         self._damaged: dict[Path, str] = {}
         """Backups that were read, and why they are not read again."""
-        self.progress: tuple[int, int | None] = 0, None
-        """Percent of the store that was copied, and estimated seconds left; None: unknown."""
+        self.progress: Final = CopyProgress()
 
     @property
     def is_set(self) -> bool:
@@ -83,7 +80,7 @@ class Restoring:
                 return self._whole(backup)
             except (QuadlogError, OSError) as error:
                 reasons.append(_refused(backup.path, str(error)))
-        self.progress = 0, None
+        self.progress.restart()
         raise Unavailable(f"no backup is usable: {_told(reasons, self._settings.backups)}")
 
     def _look(self, applied: Applied) -> tuple[list[Backup], list[str]]:
@@ -117,10 +114,12 @@ class Restoring:
     # --- its files ----------------------------------------------------------------------------------
 
     def _whole(self, backup: Backup) -> CopiedStore:
-        coming = self._begun(backup)
-        came = backup.label.size - coming.size
+        coming, progress = self._begun(backup), self.progress
+        progress.restart()
+        progress.came = 0
         try:
-            self._feed(coming, backup)
+            for figures in coming.take(pieces_of(backup.files, start=coming.size), progress):
+                log.info("restore_progress", backup=str(backup.path), **figures)
             applied = coming.put_into(self._settings.data_dir)
         except QuadlogError as error:
             self.forget()
@@ -130,7 +129,7 @@ class Restoring:
         finally:
             coming.close()
         log.info("store_replaced", backup=str(backup.path), made=backup.made)
-        return CopiedStore(applied, backup.label.size, came)
+        return CopiedStore(applied, backup.label.size, progress.came)
 
     def _begun(self, backup: Backup) -> PartialCopy:
         """Return the copy of this backup that was begun, or a new one."""
@@ -141,30 +140,10 @@ class Restoring:
             reserved=backup.reserved,
             fed_from=backup.fed_from.encode(),
         )
-        try:
-            if CopyDescription.load(self._directory) == announced:
-                return PartialCopy(self._directory, announced)
-        except (QuadlogError, OSError) as error:
-            log.warning("partial_copy_discarded", reason=str(error))
+        if (begun := PartialCopy.resumed(self._directory, announced)) is not None:
+            return begun
         self.forget()
         return PartialCopy.begin(self._directory, announced)
-
-    def _feed(self, coming: PartialCopy, backup: Backup) -> None:
-        """Copy the files, and log the progress at intervals."""
-        size, first = backup.label.size, coming.size
-        self.progress = 0, None
-        began = said = time.monotonic()
-        for piece in pieces_of(backup.files, start=first):
-            coming.feed(piece)
-            elapsed = (now := time.monotonic()) - began
-            rate = (coming.size - first) / elapsed if elapsed else 0.0
-            left = max(0, round((size - coming.size) / rate)) if rate else None
-            self.progress = percent, _ = min(100, 100 * coming.size // size), left
-            if now >= said + SAY_S:
-                said = now
-                log.info(
-                    "restore_progress", backup=str(backup.path), percent=percent, rate=round(rate), eta_s=left
-                )
 
 
 def _refused(path: Path, reason: str) -> str:

@@ -68,11 +68,7 @@ class StoreCopying:
         self._stream: Final = CopyStream(
             self._directory, compression=settings.copy_compression, window=settings.copy_window
         )
-
-    @property
-    def progress(self) -> tuple[int, int | None]:
-        """Percent of the store that was received, and estimated seconds left; None: unknown."""
-        return self._stream.progress
+        self.progress: Final = self._stream.progress
 
     def offer(self, index: int) -> CopyOffer | None:
         """Return the offer of the worker that is furthest in the log, if any is further than this index."""
@@ -121,7 +117,7 @@ class StoreCopying:
         begun = CopyDescription.load(self._directory)
         first = [begun.donor] if begun is not None and Applied.decode(begun.applied).index >= index else []
         reasons: list[str] = []
-        self._stream.came = 0
+        self.progress.came = 0
         for donor in dict.fromkeys(first + self.donors(index)):
             if donor not in first:
                 self.forget()
@@ -141,7 +137,7 @@ class StoreCopying:
         except (QuadlogError, OSError):
             self.forget()  # it is unknown which part of it is wrong
             raise
-        return CopiedStore(applied, coming.size, self._stream.came)
+        return CopiedStore(applied, coming.size, self.progress.came)
 
     def forget(self) -> None:
         """Delete the received part of a copy."""

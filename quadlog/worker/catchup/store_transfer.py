@@ -15,6 +15,7 @@ from quadlog.worker.catchup.store_copying import StoreCopying
 if TYPE_CHECKING:
     from quadlog.settings import WorkerSettings
     from quadlog.topics import Topics
+    from quadlog.worker.catchup.partial_copy import CopyProgress
     from quadlog.worker.catchup.store_copying import CopiedStore, CopyOffer
     from quadlog.worker.replica.rates import RatesFile
 
@@ -33,8 +34,8 @@ class StoreTransfer:
         self._source: StoreCopying | Restoring = self._copying
 
     @property
-    def progress(self) -> tuple[int, int | None]:
-        """Percent of the store that was received, and estimated seconds left; None: unknown."""
+    def progress(self) -> CopyProgress:
+        """Progress of the store that is being received."""
         return self._source.progress
 
     def offer(self, applied: Applied) -> CopyOffer | None:

@@ -13,13 +13,17 @@ import structlog
 from quadlog.errors import DamagedChunk, NoSuchCopy, QuadlogError, Unavailable
 from quadlog.quadstore.quaddir import STORE_HERE
 from quadlog.snapshots.chunk_codec import ChunkDecoder
-from quadlog.snapshots.store_archive import SLOW, ArchiveManifest
+from quadlog.snapshots.store_archive import SLOW
 from quadlog.web.http_client import trust
-from quadlog.worker.catchup.donor import APPLIED, COMPRESSION, FED_FROM, RESERVED, STORE, WINDOW
-from quadlog.worker.catchup.partial_copy import CopyDescription, PartialCopy, refuse_without_room
+from quadlog.worker.catchup.donor import COMPRESSION, STORE, WINDOW
+from quadlog.worker.catchup.partial_copy import (
+    CopyDescription,
+    CopyProgress,
+    PartialCopy,
+    refuse_without_room,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 log = structlog.get_logger()
@@ -33,7 +37,6 @@ UNKNOWN_S: Final = 600.0
 TRIES: Final = 5
 """Attempts in a row without a byte, for one donor."""
 PAUSE_S: Final = 1.0
-SAY_S: Final = 5.0
 
 
 class CopyStream:
@@ -42,10 +45,7 @@ class CopyStream:
     def __init__(self, directory: Path, *, compression: str, window: int) -> None:
         """Prepare; no request is sent yet.  `window`: bytes of memory that may be used to decompress."""
         self._directory, self._compression, self._window = directory, compression, window
-        self.came = 0
-        """Bytes that were received and not here before."""
-        self.progress: tuple[int, int | None] = 0, None
-        """Percent of the store that was received, and estimated seconds left; None: unknown."""
+        self.progress: Final = CopyProgress()
 
     def forget(self, coming: PartialCopy | None = None) -> None:
         """Delete the received part of a copy."""
@@ -63,8 +63,8 @@ class CopyStream:
 
         """
         failures, before, reason = 0, -1, ""
-        self.progress = 0, None
-        coming = self._begun()
+        self.progress.restart()
+        coming = PartialCopy.resumed(self._directory)
         try:
             while failures < TRIES:
                 try:
@@ -87,41 +87,20 @@ class CopyStream:
                 coming.close()
         raise Unavailable(f"{reason}, {TRIES} times")
 
-    def _begun(self) -> PartialCopy | None:
-        announced = CopyDescription.load(self._directory)
-        try:
-            return PartialCopy(self._directory, announced) if announced is not None else None
-        except (QuadlogError, OSError) as error:
-            log.warning("partial_copy_discarded", reason=str(error))
-            self.forget()
-            return None
-
     def _begin(self, donor: str) -> PartialCopy:
         """Have the donor make a copy: it reads all its files for that."""
         patience = SILENCE_S + UNKNOWN_S
         self.forget()
         with suppress(Unavailable):
             size = size_at(donor)
-            refuse_without_room(
-                self._directory.parent, size
-            )  # before the donor is occupied and refuses other workers
+            # Before the donor is occupied, and refuses other workers.
+            refuse_without_room(self._directory.parent, size)
             patience = SILENCE_S + size / SLOW
         answer = httpx.post(
-            f"{donor}/copy",
-            headers={STORE: STORE_HERE},
-            timeout=patience,
-            verify=trust(),
-            trust_env=False,
+            f"{donor}/copy", headers={STORE: STORE_HERE}, timeout=patience, verify=trust(), trust_env=False
         )
         _check(answer)
-        announced = CopyDescription(
-            donor=donor,
-            label=ArchiveManifest.of(answer.headers),
-            applied=answer.headers[APPLIED],
-            reserved=answer.headers[RESERVED],
-            fed_from=answer.headers.get(FED_FROM, ""),
-        )
-        return PartialCopy.begin(self._directory, announced)
+        return PartialCopy.begin(self._directory, CopyDescription.of(answer.headers, donor))
 
     def _ask(self, donor: str, coming: PartialCopy) -> None:
         """Receive the rest of a copy, after the part that is here."""
@@ -137,28 +116,9 @@ class CopyStream:
                 answer.read()
             _check(answer)
             unpacked = ChunkDecoder(window=self._window)
-            self._feed(coming, (piece for sent in answer.iter_raw() for piece in unpacked.feed(sent)))
-
-    def _feed(self, coming: PartialCopy, pieces: Iterator[bytes]) -> None:
-        """Store the pieces, and log the progress at intervals."""
-        size, first = coming.announced.label.size, coming.size
-        began = said = time.monotonic()
-        for piece in pieces:
-            coming.feed(piece)
-            self.came += len(piece)
-            elapsed = (now := time.monotonic()) - began
-            rate = (coming.size - first) / elapsed if elapsed else 0.0
-            left = round((size - coming.size) / rate) if rate else None
-            self.progress = percent, _ = 100 * coming.size // size, left
-            if now >= said + SAY_S:
-                said = now
-                log.info(
-                    "copy_progress",
-                    donor=coming.announced.donor,
-                    percent=percent,
-                    rate=round(rate),
-                    eta_s=left,
-                )
+            pieces = (piece for sent in answer.iter_raw() for piece in unpacked.feed(sent))
+            for figures in coming.take(pieces, self.progress):
+                log.info("copy_progress", donor=coming.announced.donor, **figures)
 
 
 def _check(answer: httpx.Response) -> None:
