@@ -109,10 +109,9 @@ class Admin:
         try:
             found = {topic: id_in(future) for topic, future in ask_ids(self._client, topics).items()}
         except KafkaException as error:
-            message = (
+            raise Unavailable(
                 f"the broker at {self._bootstrap} does not tell its topics' ids: {error}; is it 2.8 or later?"
-            )
-            raise Unavailable(message) from error
+            ) from error
         return {topic: identity for topic, identity in found.items() if identity is not None}
 
     def delete(self, topics: Sequence[str]) -> None:
@@ -152,10 +151,9 @@ class Admin:
             try:
                 answer_of(future)
             except KafkaException as error:
-                message = (
+                raise Unavailable(
                     f"the records of {place.topic} before offset {place.offset} could not be deleted: {error}"
-                )
-                raise Unavailable(message) from error
+                ) from error
 
     def _topics(self) -> dict[str, Any]:
         self._client.poll(0)  # errors of connections
@@ -223,11 +221,10 @@ class Admin:
         try:
             return answer_of(future)
         except KafkaException as error:
-            message = (
+            raise Unavailable(
                 f"the broker at {self._bootstrap} does not describe its topics: {error}; see its log and the"
                 " rights (DescribeConfigs) of this user"
-            )
-            raise Unavailable(message) from error
+            ) from error
 
     def obstacles(self, topic: str) -> list[str]:
         """Return the reasons, as far as its settings show them, why a topic accepts no records.

@@ -238,8 +238,7 @@ def _passing_by(consumer: Consumer, topic: str, at: int, end: int, timeout: floa
             if record.offset < end:
                 yield record
         if time.monotonic() - heard_at > timeout:
-            message = f"{topic} did not go on at offset {at} of {end} within {timeout:.0f} s"
-            raise Unavailable(message)
+            raise Unavailable(f"{topic} did not go on at offset {at} of {end} within {timeout:.0f} s")
 
 
 WINDOW: Final = 64

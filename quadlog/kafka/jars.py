@@ -83,8 +83,7 @@ def resolve(cache: Path, say: Callable[[str], None]) -> Jars:
             _download_into(home, say)
             found = _read(home)
     if found is None:
-        message = f"{home} was just made and is not complete: remove it and try again"
-        raise SetupError(message)
+        raise SetupError(f"{home} was just made and is not complete: remove it and try again")
     return found
 
 
@@ -219,5 +218,4 @@ def pyspark_jars() -> Path:
         jars = Path(folder) / "jars"
         if any(jars.glob("spark-core_*.jar")):
             return jars
-    message = "pyspark is not installed as a wheel here: pip install quadlog"
-    raise SetupError(message)
+    raise SetupError("pyspark is not installed as a wheel here: pip install quadlog")

@@ -44,12 +44,10 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
     program = shutil.which(candidate, path=environment.get("PATH", os.defpath))
     if program is None:
         where = f"JAVA_HOME={home} has no bin/java" if home else "no java on PATH"
-        message = f"Kafka needs Java and there is none ({where}): {ADVICE}"
-        raise SetupError(message)
+        raise SetupError(f"Kafka needs Java and there is none ({where}): {ADVICE}")
     version = _version(program)
     if major(version) < OLDEST:
-        message = f"Kafka needs Java {OLDEST} or newer, {program} is {version}: {ADVICE}"
-        raise SetupError(message)
+        raise SetupError(f"Kafka needs Java {OLDEST} or newer, {program} is {version}: {ADVICE}")
     return Java(program=program, version=version)
 
 
@@ -59,8 +57,7 @@ def _version(program: str) -> str:
             [program, "-version"], capture_output=True, text=True, timeout=30, check=True
         ).stderr
     except (OSError, subprocess.SubprocessError) as error:
-        message = f"{program} is there but does not run ({error}): {ADVICE}"
-        raise SetupError(message) from error
+        raise SetupError(f"{program} is there but does not run ({error}): {ADVICE}") from error
     build = re.search(r"\(build ([^)]+)\)", said)
     quoted = re.search(r'version "([^"]+)"', said)
     found = build or quoted

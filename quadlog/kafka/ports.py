@@ -35,8 +35,7 @@ def bounds(environ: Mapping[str, str] | None = None) -> tuple[int, int]:
     numbers = re.fullmatch(r"(\d{1,5})-(\d{1,5})", said)
     lowest, highest = (int(number) for number in numbers.groups()) if numbers else (0, 0)
     if not 1024 <= lowest < highest <= 1 << 16:  # noqa: PLR2004  those below are for the system
-        message = f"{PORTS}={said} is no range of ports: say for example {LOWEST}-{HIGHEST}"
-        raise SetupError(message)
+        raise SetupError(f"{PORTS}={said} is no range of ports: say for example {LOWEST}-{HIGHEST}")
     return lowest, highest
 
 
@@ -73,5 +72,4 @@ def free_ports(count: int, *, besides: Container[int] = ()) -> list[int]:
         port = lowest + (start - lowest + offset) % span
         if port not in besides and is_free(port):
             found.append(port)
-    message = f"fewer than {count} ports between {lowest} and {highest} are free: stop what uses them"
-    raise SetupError(message)
+    raise SetupError(f"fewer than {count} ports between {lowest} and {highest} are free: stop what uses them")

@@ -53,8 +53,7 @@ def main_class(name: str) -> str:
 
     """
     if name not in TOOLS:
-        message = f"Kafka has no tool {name}; there are: {', '.join(TOOLS)}"
-        raise UserError(message)
+        raise UserError(f"Kafka has no tool {name}; there are: {', '.join(TOOLS)}")
     return TOOLS[name]
 
 

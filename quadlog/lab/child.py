@@ -90,22 +90,19 @@ class Child:
             taken = [port for port in self.ports if not is_free(port)]
             if taken:
                 reason = f"another program listens on its port {taken[0]}: stop it"
-                message = f"{self.node.id} cannot start, {reason}"
-                raise SetupError(message)
+                raise SetupError(f"{self.node.id} cannot start, {reason}")
             *first, last = self.commands()
             for command in first:
                 self._spawn(command, environment)
                 await self.gone()
                 if self.popen is None or self.popen.poll() != 0:
-                    error = self.died("while its storage was formatted")
-                    raise error
+                    raise self.died("while its storage was formatted")
             self._spawn(last, environment)
             probe = self.probe if environment is None else self.probe_alone
             while self.is_alive and not await probe():  # noqa: ASYNC110  nobody tells
                 await asyncio.sleep(PROBE_S)
             if not self.is_alive:  # then another program answered the probe
-                error = self.died("during start")
-                raise error
+                raise self.died("during start")
             return time.monotonic() - began
 
     def _spawn(self, command: list[str], environment: Mapping[str, str] | None) -> None:

@@ -177,8 +177,7 @@ def ask(directory: Path, request: dict[str, Any]) -> dict[str, Any]:
             message = f"the lab in {directory} did not answer ({error}): quadlog lab status --dir {directory}"
             raise SetupError(message) from error
     if not line:
-        message = f"the lab in {directory} stopped before it answered"
-        raise SetupError(message)
+        raise SetupError(f"the lab in {directory} stopped before it answered")
     reply: dict[str, Any] = json.loads(line)
     if not reply["ok"]:
         kind = getattr(errors, reply["error"], QuadlogError)

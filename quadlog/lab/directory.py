@@ -66,8 +66,7 @@ class LabRecord:
         """Read the text of lab.json; raises ValueError, KeyError or TypeError if it is not valid."""
         values: dict[str, Any] = json.loads(text)
         if values["version"] != VERSION:
-            message = "written by another version"
-            raise ValueError(message)
+            raise ValueError("written by another version")
         return cls(
             lab_id=values["lab_id"],
             shape=LabShape(**values["shape"]),
@@ -169,11 +168,10 @@ def check_ports(path: Path, ports: dict[str, int]) -> None:
     """
     taken = [f"{port} (of {name})" for name, port in sorted(ports.items()) if not is_free(port)]
     if taken:
-        message = (
+        raise SetupError(
             f"the lab in {path} cannot start, another program listens on its port {', '.join(taken)}: "
             "stop that program, or begin a new lab in another directory"
         )
-        raise SetupError(message)
 
 
 def _check_place(path: Path) -> None:
@@ -185,11 +183,10 @@ def _check_place(path: Path) -> None:
         message = f"{path} cannot be the lab's directory ({error.strerror}): give another --dir"
         raise SetupError(message) from error
     if names and "lab.json" not in names and names != {"lab.lock"}:
-        message = (
+        raise SetupError(
             f"{path} is not empty and not a lab's (it has {', '.join(sorted(names)[:3])} and no lab.json): "
             "give an empty or new --dir"
         )
-        raise SetupError(message)
     if free < NEEDED_MB:
         message = f"{path} has {free} MB free, a lab needs {NEEDED_MB} MB: make room or give another --dir"
         raise SetupError(message)
@@ -198,22 +195,20 @@ def _check_place(path: Path) -> None:
 def _check_same(path: Path, recorded: LabRecord, wanted: LabRequest) -> None:
     asked = wanted.fill(recorded.shape)
     if asked != recorded.shape:
-        message = (
+        raise SetupError(
             f"the lab in {path} has the shape {recorded.shape}, asked for was {asked}: "
             "leave the options out to continue it, or give another --dir"
         )
-        raise SetupError(message)
 
 
 def _check_same_log(path: Path, recorded: LabRecord, repository: str | None, brokers: Path | None) -> None:
     known = recorded.repository, recorded.brokers
     asked = repository or known[0], str(brokers.absolute()) if brokers else known[1]
     if asked != known:
-        message = (
+        raise SetupError(
             f"the lab in {path} has the repository {known[0]} on {known[1] or 'brokers of its own'}, asked for was"
             f" {asked[0]} on {asked[1]}: leave the options out to continue it, or give another --dir"
         )
-        raise SetupError(message)
 
 
 def _check_same_ports(path: Path, recorded: LabRecord, first_port: int | None) -> None:
@@ -221,11 +216,10 @@ def _check_same_ports(path: Path, recorded: LabRecord, first_port: int | None) -
         return
     for name, port in _consecutive(recorded.shape, first_port).items():
         if recorded.ports[name] != port:
-            message = (
+            raise SetupError(
                 f"the lab in {path} has {name} at port {recorded.ports[name]}, --first-port {first_port} asks for"
                 f" {port}: leave the option out to continue it, or give another --dir"
             )
-            raise SetupError(message)
 
 
 def _consecutive(shape: LabShape, first_port: int) -> dict[str, int]:
@@ -291,11 +285,10 @@ def _locked(path: Path) -> Generator[None]:
         except BlockingIOError as error:
             lock.seek(0)
             holder = lock.read().strip() or "unknown"
-            message = (
+            raise SetupError(
                 f"{path.parent} is in use by a running lab, process {holder}: "
                 "stop that (SIGTERM), or give another --dir"
-            )
-            raise SetupError(message) from error
+            ) from error
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()

@@ -217,23 +217,20 @@ class LabRequest:
             secured=known.secured if self.secured is None else self.secured,
         )
         if shape.outside and (shape.outside >= shape.dcs or shape.masters > 1):
-            message = (
+            raise UserError(
                 f"some data centre has to be no --outside one, and --masters 1 beside it; this is {shape}"
             )
-            raise UserError(message)
         if shape.muted and (
             shape.muted >= shape.dcs or shape.masters > 1 or shape.outside or shape.read_only
         ):
-            message = (
+            raise UserError(
                 "some data centre has to be no --muted one, and --masters 1 beside it, without --outside and"
                 f" --read-only; this is {shape}"
             )
-            raise UserError(message)
         if shape.secured and not shape.masters:
             raise UserError(f"--secured needs the users of --masters and --workers; this is {shape}")
         if shape.workers and not shape.masters:
             raise UserError(f"workers need a master: give --workers 0 beside --masters 0; this is {shape}")
         if shape.read_only >= shape.dcs:
-            message = f"some data centre has to be no --read-only one; this is {shape}"
-            raise UserError(message)
+            raise UserError(f"some data centre has to be no --read-only one; this is {shape}")
         return shape

@@ -80,8 +80,7 @@ class Supervisor:
             raise several.exceptions[0] from None
         for child in self._children.values():
             if child.popen is not None and not child.is_alive:  # it died after it had been ready
-                error = child.died("during start")
-                raise error
+                raise child.died("during start")
 
     async def _start_one(self, child: Child, environment: Mapping[str, str] | None = None) -> float:
         seconds = await child.start(environment)
@@ -133,8 +132,7 @@ class Supervisor:
             case {"do": "links", "request": wanted}:
                 return {"links": await self._links(wanted)}
             case _:
-                message = f"the lab does not understand {json.dumps(request)[:200]}"
-                raise UserError(message)
+                raise UserError(f"the lab does not understand {json.dumps(request)[:200]}")
 
     def _links_run(self) -> bool:
         return LINKS in self._children and self._children[LINKS].state == "running"
@@ -143,12 +141,10 @@ class Supervisor:
         """Send a request to the links; return their new state."""
         if LINKS not in self._children:
             why = "they share one broker" if self._directory.record.shape.shared_broker else "there is one"
-            message = f"the lab has no links between its data centres: {why}"
-            raise UserError(message)
+            raise UserError(f"the lab has no links between its data centres: {why}")
         child = self._children[LINKS]
         if not self._links_run():
-            message = f"the links are {child.state}: quadlog lab start {LINKS}"
-            raise Unavailable(message)
+            raise Unavailable(f"the links are {child.state}: quadlog lab start {LINKS}")
         found = await ask_links(child.ports[0], wanted)
         if wanted != SHOW:
             self._events.write(f"links: {json.dumps(wanted)}")
@@ -156,17 +152,14 @@ class Supervisor:
 
     def _child(self, node_id: str) -> Child:
         if node_id not in self._children:
-            message = f"the lab has no {node_id}; it has {', '.join(self._children)}"
-            raise UserError(message)
+            raise UserError(f"the lab has no {node_id}; it has {', '.join(self._children)}")
         return self._children[node_id]
 
     async def _kill(self, child: Child, name: str) -> str:
         if name not in SIGNALS:
-            message = f"a lab process can be sent {', '.join(SIGNALS)}, not {name}"
-            raise UserError(message)
+            raise UserError(f"a lab process can be sent {', '.join(SIGNALS)}, not {name}")
         if not child.is_alive:
-            message = f"{child.node.id} is not running: {child.state}"
-            raise UserError(message)
+            raise UserError(f"{child.node.id} is not running: {child.state}")
         pid = child.pid
         child.signal(SIGNALS[name])
         self._events.write(f"{child.node.id} (pid {pid}) was sent {name}")
@@ -178,19 +171,16 @@ class Supervisor:
 
     async def _start_again(self, child: Child, environment: Mapping[str, str]) -> str:
         if not self._everything_served.is_set():
-            message = f"the lab is still starting, {child.node.id} with it: wait"
-            raise UserError(message)
+            raise UserError(f"the lab is still starting, {child.node.id} with it: wait")
         if child.starting.locked() or child.is_alive:
             hint = "; quadlog lab kill --signal CONT lets it go on" if child.state == "stopped" else ""
-            message = f"{child.node.id} is there already, pid {child.pid}, {child.state}{hint}"
-            raise UserError(message)
+            raise UserError(f"{child.node.id} is there already, pid {child.pid}, {child.state}{hint}")
         try:
             async with asyncio.timeout(ONE_START_TIMEOUT):
                 seconds = await self._start_one(child, environment)
         except TimeoutError as error:
             late = f"not ready after {ONE_START_TIMEOUT:.0f} s"
-            message = f"{child.node.id} is {child.state} and {late}: see {child.log}"
-            raise SetupError(message) from error
+            raise SetupError(f"{child.node.id} is {child.state} and {late}: see {child.log}") from error
         finally:
             self._write_ready()
         return _serves(child, seconds)

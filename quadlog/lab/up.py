@@ -158,9 +158,8 @@ def _forget_last_run(directory: LabDirectory, ready: Path | None) -> None:
         ready.unlink(missing_ok=True)  # it describes processes that have ended
     left = processes.wait_until_gone(record.lab_id, ORPHANS_TIMEOUT)
     if left:
-        message = (
+        raise SetupError(
             f"processes {', '.join(map(str, left))} of an earlier run of the lab in {directory.path} "
             "are still there: kill them"
         )
-        raise SetupError(message)
     check_ports(directory.path, record.own_ports)

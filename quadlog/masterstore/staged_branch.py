@@ -121,11 +121,10 @@ class StagedBranch:
             return implied
         value: bytes | None = self._families["payloads"].get(b"".join(pair.key))
         if value is None:
-            message = (
+            raise StateError(
                 f"entry {point.index} is to give way to another log, and its payload is not kept here any more:"
                 " it would be lost. Nothing was changed"
             )
-            raise StateError(message)
         return codec.unpack_payload(value).transaction
 
 

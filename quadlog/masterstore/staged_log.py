@@ -126,11 +126,10 @@ class StagedLog:
         log, ids, bodies = (self._handles[name] for name in FAMILIES)
         for entry in entries:
             if entry.index != last.index + 1 or entry.previous != last.chain:
-                message = (
+                raise StateError(
                     f"entry {entry.index} on {entry.previous.hex()[:16]} of another data centre does not follow"
                     f" entry {last.index} with {last.chain.hex()[:16]}; it was not taken"
                 )
-                raise StateError(message)
             last, payload = LogPosition(entry.index, entry.chain), payload_of(entry)
             pair = Pair(entry.timestamp, *payload.transaction.key)
             batch.put(INDEX.pack(entry.index), LOGGED.pack(entry.chain, *pair), log)

@@ -124,10 +124,9 @@ class MasterStore:
             self._db = Rdict(str(path), options, families, access_type=AccessType.read_write())
         except Exception as error:
             refuse_damage(error, path)
-            message = (
+            raise SetupError(
                 f"{path} cannot be opened: {error}. Is another master running on it? Stop it, or set data-dir"
-            )
-            raise SetupError(message) from error
+            ) from error
         self._options = options
         self._families: dict[str, Rdict] = {name: self._db.get_column_family(name) for name in FAMILIES}
         self._handles: dict[str, ColumnFamily] = {

@@ -32,11 +32,9 @@ async def ask_links(port: int, request: dict[str, Any]) -> list[dict[str, Any]]:
             finally:
                 writer.close()
     except (OSError, TimeoutError) as error:
-        message = f"the links process does not answer ({error!r}): see quadlog lab status"
-        raise Unavailable(message) from error
+        raise Unavailable(f"the links process does not answer ({error!r}): see quadlog lab status") from error
     if not line:
-        message = "the links process ended before it answered: see quadlog lab status"
-        raise Unavailable(message)
+        raise Unavailable("the links process ended before it answered: see quadlog lab status")
     reply: dict[str, Any] = json.loads(line)
     if not reply["ok"]:
         kind = getattr(errors, reply["error"], QuadlogError)

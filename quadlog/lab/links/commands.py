@@ -88,8 +88,7 @@ class Commands:
                     first, second, latency_ms=request["latency_ms"], rate_mbit=request["rate_mbit"]
                 )
             case _:
-                message = f"the links do not understand {json.dumps(request)[:200]}"
-                raise UserError(message)
+                raise UserError(f"the links do not understand {json.dumps(request)[:200]}")
         self._save(wanted)
         self._relay.set(wanted)
         log.info("links_changed", **request)

@@ -48,8 +48,7 @@ def run(arguments: Sequence[str]) -> None:
         relay = LinkRelay(loop, wiring.doors, _saved_state(wiring))
         Commands(loop, wiring.port, relay, lambda state: write_atomically(wiring.state, state.to_json()))
     except OSError as error:
-        message = f"the links cannot listen: {error}; stop what uses their ports"
-        raise SetupError(message) from error
+        raise SetupError(f"the links cannot listen: {error}; stop what uses their ports") from error
     log.info("links_started", port=wiring.port, doors=len(wiring.doors), cuts=sorted(relay.state.cuts))
     loop.run()
 

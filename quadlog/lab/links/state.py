@@ -71,11 +71,9 @@ class LinksState:
         """
         for dc in (first, second):
             if dc not in self.dcs:
-                message = f"the lab has no data centre {dc}; it has {', '.join(self.dcs)}"
-                raise UserError(message)
+                raise UserError(f"the lab has no data centre {dc}; it has {', '.join(self.dcs)}")
         if first == second:
-            message = f"{first} has no link to itself: name two data centres of {', '.join(self.dcs)}"
-            raise UserError(message)
+            raise UserError(f"{first} has no link to itself: name two data centres of {', '.join(self.dcs)}")
         one, other = sorted((first, second), key=self.dcs.index)
         return one, other
 
@@ -114,13 +112,11 @@ class LinksState:
             rate_mbit=known.rate_mbit if rate_mbit is None else rate_mbit,
         )
         if not 0 <= wanted.latency_ms <= MOST_LATENCY_MS:  # also refuses nan
-            message = f"a latency is 0 to {MOST_LATENCY_MS:.0f} ms, not {wanted.latency_ms:g}"
-            raise UserError(message)
+            raise UserError(f"a latency is 0 to {MOST_LATENCY_MS:.0f} ms, not {wanted.latency_ms:g}")
         if not (wanted.rate_mbit == 0 or LEAST_RATE_MBIT <= wanted.rate_mbit < math.inf):
-            message = (
+            raise UserError(
                 f"a rate is {LEAST_RATE_MBIT:g} Mbit/s or more, or 0 for no limit, not {wanted.rate_mbit:g}"
             )
-            raise UserError(message)
         return replace(self, qualities={**self.qualities, pair: wanted})
 
     def to_json(self) -> str:

@@ -171,8 +171,7 @@ class CopyStartFinder:
             if not seen.first:
                 return START, 0, 1
             if seen.count < count:
-                message = f"{topic} begins at offset {seen.first}, behind what both logs have"
-                raise Unavailable(message)
+                raise Unavailable(f"{topic} begins at offset {seen.first}, behind what both logs have")
             count *= 4
 
     async def regain(

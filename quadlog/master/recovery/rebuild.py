@@ -99,12 +99,11 @@ class TopicsRebuild:
         self._refuse_while_workers_run()
         source = self._source()
         if not is_meant:
-            message = (
+            raise SetupError(
                 f"{'; '.join(lost.reasons)}. {own.agreed}, {own.effects} and {own.rounds} would be created again"
                 f" from those of {source.dc}, up to entry {source.index}, and all that masters and workers of"
                 f" {self._sites.dc} have saved would be void. Say --yes if that is meant; nothing was changed"
             )
-            raise SetupError(message)
         known = self._known_incarnations(lost)
         self._admin.delete([own.rounds, own.agreed, own.effects])
         prepare_topics(self._settings)
@@ -132,10 +131,9 @@ class TopicsRebuild:
                 continue  # no process listens there
             except httpx.HTTPError as error:
                 self._tell(f"master {node} does not answer: {error}")
-            message = (
+            raise SetupError(
                 f"master {node} is there at {url}: stop all masters and workers of {self._sites.dc} first"
             )
-            raise SetupError(message)
 
     def _refuse_while_workers_run(self) -> None:
         topic = self._sites.own.status
@@ -145,11 +143,10 @@ class TopicsRebuild:
         newest = {beat.worker: beat for _, beat in understood(records, status.hear) if beat is not None}
         for beat in newest.values():
             if beat.state is not WorkerState.STOPPING and wall() - beat.sent < BEATING_MS:
-                message = (
+                raise SetupError(
                     f"worker {beat.worker} at {beat.url} was heard less than {BEATING_MS // 1000} s ago: stop"
                     f" all masters and workers of {self._sites.dc} first"
                 )
-                raise SetupError(message)
 
     def _lost(self) -> LostTopics:
         """Return the loss, as this master's store, the topics and the peers show it.
@@ -174,11 +171,10 @@ class TopicsRebuild:
         reasons = reasons or self._deleted() or self._told_by_peers()
         was_rebuilt = said is not None and incarnation is not None and said.incarnation > incarnation
         if not reasons or (was_rebuilt and not gone):
-            message = (
+            raise SetupError(
                 f"nothing of {self._sites.dc}'s topics is lost that this master knows of, or they were rebuilt"
                 " already: start its masters and workers"
             )
-            raise SetupError(message)
         return LostTopics(reasons=reasons, incarnation=incarnation)
 
     def _told_by_peers(self) -> list[str]:
@@ -230,10 +226,9 @@ class TopicsRebuild:
         for obstacle in obstacles:
             self._tell(f"passed over: {obstacle}")
         if not found:
-            message = (
+            raise Unavailable(
                 f"no other data centre can be restored from: {'; '.join(obstacles)}. Nothing was changed"
             )
-            raise Unavailable(message)
         return max(found, key=lambda peer: peer.index)
 
     def _look_at(self, dc: str) -> RebuildSource:
@@ -241,11 +236,9 @@ class TopicsRebuild:
         there = Admin(kafka).ids(topics.followed)
         for topic in (topics.agreed, topics.effects):
             if topic not in there:
-                message = f"{dc} has no topic {topic}"
-                raise Unavailable(message)
+                raise Unavailable(f"{dc} has no topic {topic}")
             if first := beginning_of(kafka, topic):
-                message = f"{topic} of {dc} begins at offset {first}: what came before was deleted"
-                raise Unavailable(message)
+                raise Unavailable(f"{topic} of {dc} begins at offset {first}: what came before was deleted")
             if hole := first_hole(kafka, topic):
                 raise Unavailable(
                     f"{dc} cannot be copied, {hole}: something removed them, compaction for one"
@@ -311,8 +304,7 @@ class TopicsRebuild:
         end, _ = end_of(self._settings.kafka, topic, count=0)
         if failures or end != count:
             reason = failures[0] if failures else f"{topic} has {end} of {count} records"
-            message = f"{reason}; {self._sites.dc} is rebuilt in part: run this again"
-            raise Unavailable(message)
+            raise Unavailable(f"{reason}; {self._sites.dc} is rebuilt in part: run this again")
 
     def _say_all_lost(self, known: dict[str, bytes]) -> None:
         """Complete the rebuild: publish a first post of each master, as one that has lost its disk."""

@@ -200,8 +200,7 @@ class Trimming:
         is_there = threading.Event()
         self._say(checkpoint, lambda _: is_there.set())
         if not is_there.wait(ACKED_S):
-            message = f"{self._topics.checkpoint} did not take a checkpoint within {ACKED_S:.0f} s"
-            raise Unavailable(message)
+            raise Unavailable(f"{self._topics.checkpoint} did not take a checkpoint within {ACKED_S:.0f} s")
 
 
 def checkpoint_in(store: MasterStore, topics: Topics) -> Checkpoint | None:

@@ -24,11 +24,10 @@ class DcByMaster(dict[str, str]):
 
     def __missing__(self, name: str) -> NoReturn:
         """Raise SetupError: the others have added a master that these settings do not name."""
-        message = (
+        raise SetupError(
             f"{name} is a peer by the agreed log, and these settings do not name it: add peer.N.id, .dc, .url, .kafka"
             " and .voting = false of it to the settings of this master, and start it again"
         )
-        raise SetupError(message)
 
 
 class Sites:
