@@ -120,7 +120,7 @@ def _peer(node: Node, name: str, dc: str, moment: float) -> dict[str, Any]:
     cluster = node.cluster
     member, lag = cluster.masters.get(name), _lag(node, name, moment)
     silent = is_silent(node, name, moment)
-    state = "silent" if silent else "relayed" if dc in node.relay.unheard else "connected"
+    state = "silent" if silent else "relayed" if dc in node.relay.reachability.unheard else "connected"
     return {
         "id": name,
         "dc": dc,
@@ -151,5 +151,6 @@ def _lag(node: Node, name: str, moment: float) -> float | None:
 
     The time of the relay counts as well, because the agreement listens to peers only.
     """
-    heard = [at for at in (node.cluster.heard_at.get(name), node.relay.heard_at(name)) if at is not None]
+    times = node.cluster.heard_at.get(name), node.relay.reachability.heard_at(name)
+    heard = [at for at in times if at is not None]
     return moment - max(heard) if heard else None

@@ -363,7 +363,7 @@ class Node:
         status = LocalStatus(
             effects=self._effects_follower.held,
             full=full,
-            unheard=self.relay.unheard,
+            unheard=self.relay.reachability.unheard,
             rejoined=self.rejoined,
             known=self._known_outcomes,
         )
@@ -386,7 +386,7 @@ class Node:
 
     def _tend(self, moment: float) -> None:
         self.relay.tick(moment, leads=self.leader_tasks.leads)
-        self.joining.tick(moment, unheard=self.relay.unheard)
+        self.joining.tick(moment, unheard=self.relay.reachability.unheard)
         self._superseded.tick(moment, is_outside=self.agreement.standing.joining is not None)
         self.leader_tasks.tick(self._snapshot, moment)
         self.split_reporter.tick(self.cluster, moment, leads=self.leader_tasks.leads)
@@ -438,7 +438,7 @@ class Node:
             full=frozenset(full),
             floored=self._effects_follower.floored,
             effects_of=effects_of,
-            ways=self.relay.ways,
+            ways=self.relay.reachability.ways,
         )
 
     # --- events -------------------------------------------------------------------------------------

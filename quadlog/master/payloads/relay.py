@@ -50,31 +50,18 @@ class PayloadRelay:
             read: rewinds the reading of a data centre's payloads to an offset.
 
         """
-        self._reachability, self._intakes, self._pass_on, self._read = reachability, intakes, pass_on, read
+        self.reachability: Final = reachability
+        self._intakes, self._pass_on, self._read = intakes, pass_on, read
         self._newest: dict[str, Record] = {}
         """For each master of another data centre, the last post that arrived from its own topic."""
         self._passed: frozenset[str] = frozenset()
         """Data centres whose posts are passed on."""
         self._looked_at = float("-inf")
 
-    @property
-    def unheard(self) -> tuple[str, ...]:
-        """Data centres from whose topics nothing arrives."""
-        return self._reachability.unheard
-
-    @property
-    def ways(self) -> Mapping[str, tuple[str, ...]]:
-        """For each unheard data centre, the data centres by way of which its records arrive."""
-        return self._reachability.ways
-
-    def heard_at(self, node: str) -> float | None:
-        """Return when the last new post of a master arrived, whether or not it is a peer."""
-        return self._reachability.heard_at(node)
-
     def on_post(self, post: Post, record: Record, dc: str, moment: float) -> None:
         """Process a post that arrived from the topic of data centre `dc`."""
-        directly = self._reachability.dc_of.get(post.node) == dc
-        self._reachability.on_post(post, moment, directly=directly)
+        directly = self.reachability.dc_of.get(post.node) == dc
+        self.reachability.on_post(post, moment, directly=directly)
         if directly and dc in self._intakes:
             self._newest[post.node] = record
             if dc in self._passed:
@@ -85,11 +72,12 @@ class PayloadRelay:
         if moment - self._looked_at < LOOK_MS:
             return
         self._looked_at = moment
-        before = self.unheard
-        self._reachability.update(moment)
-        if self.unheard != before:
-            log.warning("reachability_changed", unreachable=self.unheard, ways=self.ways)
-        missed = self._reachability.missed if leads else frozenset[str]()
+        reach = self.reachability
+        before = reach.unheard
+        reach.update(moment)
+        if reach.unheard != before:
+            log.warning("reachability_changed", unreachable=reach.unheard, ways=reach.ways)
+        missed = reach.missed if leads else frozenset[str]()
         self._begin_to_pass_on(missed - self._passed)
         self._passed = missed
         self._take_payloads()
@@ -97,15 +85,16 @@ class PayloadRelay:
     def _begin_to_pass_on(self, dcs: frozenset[str]) -> None:
         """Pass on the last posts first: a master that finds gaps before them requests the others at once."""
         for node, record in self._newest.items():
-            dc = self._reachability.dc_of[node]
+            dc = self.reachability.dc_of[node]
             if dc in dcs:
                 self._pass_on(record, dc)
 
     def _take_payloads(self) -> None:
         """Read payloads of an unheard origin from the first way to it, or if there is none, from all heard ones."""
-        left = [dc for dc in self._intakes if dc not in self.unheard]
+        reach = self.reachability
+        left = [dc for dc in self._intakes if dc not in reach.unheard]
         for dc, intake in self._intakes.items():
-            origins = {dc, *(origin for origin, ways in self.ways.items() if dc in (ways[:1] or left))}
+            origins = {dc, *(origin for origin, ways in reach.ways.items() if dc in (ways[:1] or left))}
             if (offset := intake.take_from(origins)) is not None:
                 log.info("payload_origins_changed", dc=dc, origins=sorted(origins), offset=offset)
                 self._read(dc, offset)

@@ -59,7 +59,7 @@ class Ear:
         said = example(
             posts, lambda post: replace(post, node=self.name, incarnation=self.name.encode().zfill(16))
         )
-        self.producer.publish(replace(said, sequence=self._sequence, unheard=self.relay.unheard), at=0)
+        self.producer.publish(replace(said, sequence=self._sequence, unheard=self.hearing.unheard), at=0)
 
     def listen(self, moment: float) -> None:
         for dc, topic in self.world.topics.items():
@@ -102,7 +102,7 @@ class World:
                 ear.relay.tick(self.moment, leads=ear.leads)
 
     def unheard(self) -> dict[str, tuple[str, ...]]:
-        return {name: ear.relay.unheard for name, ear in self.masters.items() if ear.relay.unheard}
+        return {name: ear.hearing.unheard for name, ear in self.masters.items() if ear.hearing.unheard}
 
     def passed_on(self, dc: str) -> list[tuple[str, int]]:
         """Master and sequence of what stands in a data centre's topic and was said in another one."""
@@ -224,17 +224,17 @@ def test_who_is_dead_is_not_looked_for_by_way_of_others() -> None:
     world.dead = {"m2"}
     world.run(10)
     assert world.unheard() == {"m1": ("dc2",), "m3": ("dc2",)}
-    assert [ear.relay.ways for name, ear in world.masters.items() if name != "m2"] == [{"dc2": ()}] * 2
+    assert [ear.hearing.ways for name, ear in world.masters.items() if name != "m2"] == [{"dc2": ()}] * 2
 
 
 def test_a_way_is_who_is_heard_and_hears() -> None:
     world = World({"m1": "dc1", "m2": "dc2", "m3": "dc3", "m4": "dc4"})
     world.cut = {("dc2", "dc1"), ("dc2", "dc3")}
     world.run(10)
-    assert world.masters["m1"].relay.ways == {"dc2": ("dc4",)}
+    assert world.masters["m1"].hearing.ways == {"dc2": ("dc4",)}
     world.cut |= {("dc4", "dc1")}
     world.run(10)
-    assert world.masters["m1"].relay.ways == {"dc2": (), "dc4": ("dc3",)}
+    assert world.masters["m1"].hearing.ways == {"dc2": (), "dc4": ("dc3",)}
 
 
 def test_payloads_are_taken_from_the_first_way_and_from_where_they_were_read_past() -> None:
@@ -271,7 +271,7 @@ def test_the_last_payloads_of_who_is_gone_are_taken_from_all_who_are_left() -> N
     assert m1.read_again == [("dc3", 0)]
     world.dead = {"m2"}
     world.run(10)
-    assert m1.relay.ways == {"dc2": ()}
+    assert m1.hearing.ways == {"dc2": ()}
     assert m1.read_again == [("dc3", 0), ("dc4", 0)], "what is being read goes on"
     assert {dc: m1.intakes[dc].on_record(topic.records[0]) for dc, topic in topics.items()} == copies
 
