@@ -60,16 +60,15 @@ def limbo_troubles(cluster: ClusterView, moment: float) -> Iterator[Trouble]:
     centres = len({peer.dc for peer in cluster.peers})
     if limbo.quorum > centres:
         reason = f"{formula} is {limbo.quorum}, of {centres} data centres: all synchronous transactions are rolled back"
-        yield Trouble(name=AlarmName.QUORUM, worker=None, index=0, reason=reason)
+        yield Trouble(name=AlarmName.QUORUM, reason=reason)
     elif limbo.quorum * 2 <= centres and centres > 1:
         reason = (
             f"{formula} is {limbo.quorum}, of {centres} data centres: what is committed may be lost with them"
         )
-        yield Trouble(name=AlarmName.QUORUM, worker=None, index=0, reason=reason)
+        yield Trouble(name=AlarmName.QUORUM, reason=reason)
     if _oldest_ms(cluster, moment) >= WAITS_MS:
         yield Trouble(
             name=AlarmName.LIMBO,
-            worker=None,
             index=limbo.first[0].index,
             transaction=limbo.first[0].id,
             reason=_reason(cluster, moment),

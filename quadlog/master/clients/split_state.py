@@ -101,24 +101,24 @@ def split_troubles(cluster: ClusterView, moment: float) -> Iterator[Trouble]:
         return
     if cluster.settings.split_recovery is SplitRecovery.QUORUM and (alone := _indispensable(cluster.peers)):
         reason = f"if {' or '.join(alone)} is lost, the others are no majority and accept no writes"
-        yield Trouble(name=AlarmName.UNWITNESSED, worker=None, index=0, reason=reason)
+        yield Trouble(name=AlarmName.UNWITNESSED, reason=reason)
     if silent := silent_members(cluster, moment):
         reason = ", ".join(map(str, silent))
-        yield Trouble(name=AlarmName.SILENT, worker=None, index=cluster.last.index, reason=reason)
+        yield Trouble(name=AlarmName.SILENT, index=cluster.last.index, reason=reason)
     view = cluster.view
     if cluster.held is not None:
         reason = (
             f"the side of {', '.join(cluster.held.members)} is stronger, and this one has entries after"
             f" {cluster.standing.fork}: it gives way once that is approved (split-approval manual)"
         )
-        yield Trouble(name=AlarmName.UNAPPROVED, worker=None, index=cluster.last.index, reason=reason)
+        yield Trouble(name=AlarmName.UNAPPROVED, index=cluster.last.index, reason=reason)
     absent = sorted({peer.node for peer in cluster.peers}.difference(view.members))
     if not cluster.may_agree:
         reason = _without_majority(cluster, absent)
-        yield Trouble(name=AlarmName.WITHOUT_MAJORITY, worker=None, index=cluster.last.index, reason=reason)
+        yield Trouble(name=AlarmName.WITHOUT_MAJORITY, index=cluster.last.index, reason=reason)
     elif absent:
         reason = f"{', '.join(absent)} not in the view: {', '.join(view.members)} goes on without them"
-        yield Trouble(name=AlarmName.MISSING, worker=None, index=cluster.last.index, reason=reason)
+        yield Trouble(name=AlarmName.MISSING, index=cluster.last.index, reason=reason)
 
 
 def _without_majority(cluster: ClusterView, absent: Sequence[str]) -> str:

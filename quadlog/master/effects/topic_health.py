@@ -117,4 +117,4 @@ class TopicHealth:
     def troubles(self) -> Iterator[Trouble]:
         """Yield what to report to the operator, in addition to what workers report about the topic."""
         if self._reason:
-            yield Trouble(name=AlarmName.FULL, worker=None, index=0, reason=self._reason)
+            yield Trouble(name=AlarmName.FULL, reason=self._reason)

@@ -142,11 +142,7 @@ class MutedState:
             since, troubles = self.unheard_since, list(more)
             if since is not None and moment.steady - since > TOLERATED_MS:
                 reason = f"{self._source} is followed, and its Kafka does not answer"
-                troubles.append(
-                    Trouble(name=AlarmName.UNFOLLOWED, worker=None, index=self.agreed, reason=reason)
-                )
+                troubles.append(Trouble(name=AlarmName.UNFOLLOWED, index=self.agreed, reason=reason))
             if self._lost:
-                troubles.append(
-                    Trouble(name=AlarmName.LOST, worker=None, index=self.agreed, reason=self._lost)
-                )
+                troubles.append(Trouble(name=AlarmName.LOST, index=self.agreed, reason=self._lost))
             self._own.set(troubles, moment.wall)

@@ -55,11 +55,4 @@ class SharedSettings:
                 )
 
     def _trouble(self, name: str, reason: str) -> Trouble:
-        return Trouble(
-            name=AlarmName.SETTINGS_DIFFER,
-            worker=None,
-            index=0,
-            setting=name,
-            value=self._mine[name],
-            reason=reason,
-        )
+        return Trouble(name=AlarmName.SETTINGS_DIFFER, setting=name, value=self._mine[name], reason=reason)

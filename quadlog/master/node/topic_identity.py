@@ -149,7 +149,7 @@ class TopicIdentity:
         )
         if gaps:
             reason = "; ".join(f"{topic} {gap}" for topic, gap in gaps)
-            yield Trouble(name=AlarmName.WENT_BACK, worker=None, index=0, reason=reason)
+            yield Trouble(name=AlarmName.WENT_BACK, reason=reason)
 
     def _has_begun_anew(self, dc: str, lacking: _ShortenedTopics) -> bool:
         heard = self._masters.heard(dc)

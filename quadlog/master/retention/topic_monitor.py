@@ -97,7 +97,8 @@ class TopicMonitor:
             self._gone = uncovered(self._kafka, self._topics, beginnings)
             self._beginnings = beginnings
         self.lacks_checkpoint = bool(self._gone)
-        self.troubles = (*wrong, *(_trouble_of_front(one) for one in self._gone), *violations)
+        deleted = (Trouble(name=AlarmName.DELETED, reason=str(one), topic=one.topic) for one in self._gone)
+        self.troubles = (*wrong, *deleted, *violations)
 
     def _violations(self, admin: Admin, beginning: int | None) -> list[Trouble]:
         """Return what audits have found, as far as their topic, which begins at `beginning`, still has it."""
@@ -111,7 +112,6 @@ class TopicMonitor:
         return [
             Trouble(
                 name=AlarmName.VIOLATIONS,
-                worker=None,
                 index=self._audited[1][-1].index if self._audited[1] else 0,
                 reason="".join([f"the audit has written {end - beginning} violations to {topic}", *newest]),
                 topic=topic,
@@ -122,21 +122,9 @@ class TopicMonitor:
 def _trouble_of(one: Misset) -> Trouble:
     return Trouble(
         name=AlarmName.MISSET,
-        worker=None,
-        index=0,
         reason=str(one),
         topic=one.topic,
         setting=one.setting,
         value=one.value,
         advice=one.advice,
-    )
-
-
-def _trouble_of_front(one: Uncovered) -> Trouble:
-    return Trouble(
-        name=AlarmName.DELETED,
-        worker=None,
-        index=0,
-        reason=str(one),
-        topic=one.topic,
     )

@@ -139,8 +139,8 @@ class Trouble:
     """Condition for which an alarm is raised."""
 
     name: AlarmName
-    worker: str | None
-    index: int
+    worker: str | None = None
+    index: int = 0
     transaction: bytes | None = None
     reason: str
     obstacle: str = ""

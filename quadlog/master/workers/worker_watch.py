@@ -227,7 +227,7 @@ class WorkerWatch:
         if self._worker_registry.keeps_branch(worker, now):
             yield _kept_branch(beat)
         elif self._waits_for_seed(worker, now):
-            yield Trouble(name=AlarmName.UNSEEDED, worker=beat.worker, index=0, reason=beat.mend)
+            yield Trouble(name=AlarmName.UNSEEDED, worker=beat.worker, reason=beat.mend)
         elif self._worker_registry.is_catching_up(worker, now):
             yield from self._lag(beat, now)
         elif not self._worker_registry.is_live(worker, now) and not self._worker_registry.is_going_back(
@@ -237,16 +237,9 @@ class WorkerWatch:
         else:
             yield from self._lag(beat, now)
             if beat.unsaid:
-                yield Trouble(
-                    name=AlarmName.FULL, worker=beat.worker, index=beat.applied.index, reason=beat.unsaid
-                )
+                yield _trouble(AlarmName.FULL, beat, beat.unsaid)
         if beat.set_aside:
-            yield Trouble(
-                name=AlarmName.SET_ASIDE,
-                worker=beat.worker,
-                index=beat.applied.index,
-                reason=beat.set_aside,
-            )
+            yield _trouble(AlarmName.SET_ASIDE, beat, beat.set_aside)
         if beat.scrub_failure:
             yield Trouble(
                 name=AlarmName.UNSCRUBBED,
@@ -257,14 +250,10 @@ class WorkerWatch:
 
     def _lag(self, beat: Heartbeat, now: float) -> Iterator[Trouble]:
         if beat.applied.index < self._past_at(now)[1]:
-            way = beat.catching_up
-            yield Trouble(
-                name=AlarmName.LAGGING,
-                worker=beat.worker,
-                index=beat.applied.index,
-                reason=f"{self._ledger.index} is decided; it lacks what was {self._max_lag / 1000:g} s ago"
-                + (f"; it catches up: {way}" if way is not None else ""),
-            )
+            reason = f"{self._ledger.index} is decided; it lacks what was {self._max_lag / 1000:g} s ago"
+            if beat.catching_up is not None:
+                reason += f"; it catches up: {beat.catching_up}"
+            yield _trouble(AlarmName.LAGGING, beat, reason)
 
     def _absence(self, worker: Worker, now: float) -> Iterator[Trouble]:
         beat = worker.beat
@@ -277,14 +266,13 @@ class WorkerWatch:
             if worker.door is ProbeResult.UNKNOWN:
                 return
             name, reason = _SILENT[worker.door]
-        yield Trouble(name=name, worker=beat.worker, index=beat.applied.index, reason=reason)
+        yield _trouble(name, beat, reason)
 
     def _undecided(self, now: float) -> Iterator[Trouble]:
         agreed, decided = self._past_at(now)[0], self._ledger.index
         if decided < agreed:
             yield Trouble(
                 name=AlarmName.UNDECIDED,
-                worker=None,
                 index=decided + 1,
                 reason=f"{agreed} was agreed {self._max_lag / 1000:g} s ago; effects are here up to {decided}",
             )
@@ -293,6 +281,10 @@ class WorkerWatch:
         """Return the agreed and the decided index `max_lag_ms` ago; zeros, if no check is that old."""
         at, agreed, decided = self._past[0]
         return (agreed, decided) if at <= now - self._max_lag else (0, 0)
+
+
+def _trouble(name: AlarmName, beat: Heartbeat, reason: str) -> Trouble:
+    return Trouble(name=name, worker=beat.worker, index=beat.applied.index, reason=reason)
 
 
 def _kept_branch(beat: Heartbeat) -> Trouble:
