@@ -6,19 +6,9 @@ transactions.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
 
-from confluent_kafka import TopicPartition
-
-from quadlog.broker.reading import batch, beginning_of, end_of, reading
-from quadlog.errors import Unavailable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-PATIENCE_S: Final = 15.0
+from quadlog.broker.reading import beginning_of, end_of, records_between
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,19 +33,9 @@ def first_hole(kafka: str, topic: str) -> Hole | None:
         Unavailable: no broker answers.
 
     """
-    return next(_holes(kafka, topic), None)
-
-
-def _holes(kafka: str, topic: str) -> Iterator[Hole]:
     at, (end, _) = beginning_of(kafka, topic), end_of(kafka, topic, count=0)
-    heard_at = time.monotonic()
-    with reading(kafka, "quadlog-holes") as consumer:
-        consumer.assign([TopicPartition(topic, 0, at)])
-        while at < end:
-            for record in batch(consumer, timeout=0.5):
-                heard_at = time.monotonic()
-                if at < record.offset:
-                    yield Hole(topic=topic, first=at, end=record.offset)
-                at = record.offset + 1
-            if time.monotonic() - heard_at > PATIENCE_S:
-                raise Unavailable(f"{topic} did not go on at offset {at} of {end} within {PATIENCE_S:.0f} s")
+    for record in records_between(kafka, topic, at, end):
+        if at < record.offset:
+            return Hole(topic=topic, first=at, end=record.offset)
+        at = record.offset + 1
+    return Hole(topic=topic, first=at, end=end) if at < end else None

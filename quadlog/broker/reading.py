@@ -162,18 +162,8 @@ def end_of(bootstrap: str, topic: str, *, count: int = 1, timeout: float = 15.0)
         Unavailable: no broker answered within `timeout` seconds.
 
     """
-    deadline = time.monotonic() + timeout
     with _at(bootstrap, "quadlog-end", topic, timeout) as (consumer, low, high):
-        start = max(low, high - count)
-        records: list[Record] = []
-        if start < high:
-            consumer.assign([TopicPartition(topic, 0, start)])
-            while not records or records[-1].offset < high - 1:
-                if time.monotonic() > deadline:
-                    message = f"the end of {topic} did not arrive from {bootstrap} within {timeout:.0f} s"
-                    raise Unavailable(message)
-                records += batch(consumer, timeout=0.5)
-        return high, records
+        return high, list(_passing_by(consumer, topic, max(low, high - count), high, timeout))
 
 
 def last_records(bootstrap: str, topic: str, *, count: int, timeout: float = 15.0) -> Generator[Record]:
@@ -258,16 +248,11 @@ def backwards(bootstrap: str, topic: str, end: int, *, timeout: float = 15.0) ->
         end, count = min(end, high), WINDOW
         while end > low:
             start = max(low, end - count)
-            records = _window(consumer, topic, start, end, timeout)
+            records = list(_passing_by(consumer, topic, start, end, timeout))  # fewer if some were removed
             yield from reversed(records)
             size = sum(len(record.value) for record in records)
             count = max(1, min(2 * count, count * WINDOW_BYTES // max(size, 1)))
             end = start
-
-
-def _window(consumer: Consumer, topic: str, start: int, end: int, timeout: float) -> list[Record]:
-    """Return the records from `start` up to `end`, exclusive; fewer if some were removed."""
-    return list(_passing_by(consumer, topic, start, end, timeout))
 
 
 def beginning_of(bootstrap: str, topic: str, *, timeout: float = 5.0) -> int:

@@ -145,14 +145,14 @@ def test_a_topic_is_read_backwards_in_windows(
     assert done.wait(60)
     monkeypatch.setattr(reading, "WINDOW_BYTES", 1_000_000)
     windows: list[int] = []
-    window = reading._window
+    window = reading._passing_by
 
     def counted(*args: Any) -> list[Record]:  # noqa: ANN401
-        found = window(*args)
+        found = list(window(*args))
         windows.append(len(found))
         return found
 
-    monkeypatch.setattr(reading, "_window", counted)
+    monkeypatch.setattr(reading, "_passing_by", counted)
     found = list(backwards(kafka, topic, 1020))
     assert [record.offset for record in found] == list(range(1019, -1, -1))
     assert found[0].header("h") == b"x"
