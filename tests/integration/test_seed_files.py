@@ -97,6 +97,8 @@ class Town:
             peer={name: SimpleNamespace(id=name, dc=name, url=f"http://{name}") for name in peers},
         )
         node = SimpleNamespace(
+            seed=None,
+            has_begun=False,
             worker_registry=SimpleNamespace(all=lambda: self.workers),
             cluster=SimpleNamespace(peers=[Peer(name, name) for name in peers if name != OUTSIDER]),
         )
@@ -111,7 +113,7 @@ class Town:
             )
             mounts[f"http://{name}"] = httpx.ASGITransport(app)
         client = httpx.AsyncClient(mounts=mounts)
-        self.files = SeedFiles(cast("Any", node), cast("Any", settings), client, lambda *_, **__: None)
+        self.files = SeedFiles(cast("Any", node), cast("Any", settings), client)
         app = Starlette(
             routes=[Route("/cluster/seed/files", self.files.put, methods=["PUT"])],
             exception_handlers={QuadlogError: handle_error},

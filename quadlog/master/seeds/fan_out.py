@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import httpx
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
     from quadlog.snapshots.store_archive import ArchiveManifest
 
@@ -85,18 +85,14 @@ async def deliver(
     lanes = {name: _Lane(client, url, label) for name, url in doors.items()}
     try:
         async for piece in pieces:
-            await _all(lane.put(piece) for lane in lanes.values())
+            await asyncio.gather(*(lane.put(piece) for lane in lanes.values()))
             if not any(lane.is_open for lane in lanes.values()):
                 break
-        await _all(lane.put(None) for lane in lanes.values())
+        await asyncio.gather(*(lane.put(None) for lane in lanes.values()))
         return {name: await lane.end() for name, lane in lanes.items()}
     except BaseException:
-        await _all(lane.cancel() for lane in lanes.values())
+        await asyncio.gather(*(lane.cancel() for lane in lanes.values()))
         raise
-
-
-async def _all(works: Iterable[Awaitable[None]]) -> None:
-    await asyncio.gather(*works)
 
 
 def message_of(answer: httpx.Response) -> str:

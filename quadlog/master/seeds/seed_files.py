@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 import structlog
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from quadlog.errors import Unavailable, UserError
+from quadlog.errors import NotEmpty, Unavailable, UserError
 from quadlog.master.clients.write_guards import refuse_writes
-from quadlog.master.seeds.fan_out import deliver
-from quadlog.master.seeds.local_workers import LocalWorkers, SeedlessWorker
+from quadlog.master.seeds.fan_out import answered_in, deliver, message_of
 from quadlog.master.seeds.seed_transfer import SeedTransfer, files_of
 from quadlog.settings import Role
 from quadlog.snapshots.store_archive import ArchiveManifest, rechunk
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from starlette.requests import Request
 
     from quadlog.master.node.node import Node
@@ -37,23 +39,25 @@ PAUSE_S: Final = 1.0
 """Seconds between two tries, if the worker that received the seed for its file system is gone."""
 
 
-class Refuse(Protocol):
-    """Check that raises NotEmpty, unless the log begins with this seed or may begin with it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedlessWorker:
+    """A worker that must receive a seed."""
 
-    def __call__(self, signature: str, quads: int, *, may_begin: bool) -> None:
-        """Check a seed."""
-        ...
+    worker: Worker
+    place: dict[str, Any]
+    """Place of its directory, as the worker reports it."""
+
+    @property
+    def door(self) -> str:
+        """URL at which it accepts seeds."""
+        return f"{self.worker.beat.url}/seed"
 
 
 class SeedFiles:
     """Files of seeds.  Used in the server's loop only."""
 
-    def __init__(
-        self, node: Node, settings: MasterSettings, client: httpx.AsyncClient, refuse: Refuse
-    ) -> None:
-        """Prepare; `refuse` checks whether a seed is acceptable."""
-        self._node, self._settings, self._client, self._refuse = node, settings, client, refuse
-        self._neighbours = LocalWorkers(client)
+    def __init__(self, node: Node, settings: MasterSettings, client: httpx.AsyncClient) -> None:
+        self._node, self._settings, self._client = node, settings, client
         self.bringing: Final = SeedTransfer(node.worker_registry, client, self._donors)
 
     async def kept_by(self, worker: Worker) -> list[str] | None:
@@ -106,8 +110,8 @@ class SeedFiles:
         if "here" not in request.query_params:
             refuse_writes(self._node.cluster, self._settings)
         label = ArchiveManifest.of(request.headers)
-        self._refuse(label.signature, label.quads, may_begin=True)
-        groups = await self._neighbours.groups(await self._lacking(label))
+        refuse_other(self._node, label.signature, label.quads, may_begin=True)
+        groups = await self._groups(await self._lacking(label))
         doors = {self._name(group[0].worker): group[0].door for group in groups}
         if "here" not in request.query_params:
             doors |= await self._peers_doors()
@@ -132,12 +136,43 @@ class SeedFiles:
         return {self._name(one.worker): why for one, why in zip(others, found, strict=True) if why}
 
     async def _completed(self, label: ArchiveManifest, first: SeedlessWorker, one: SeedlessWorker) -> str:
-        why = await self._neighbours.copy(label, first, one)
+        why = await self._copied(label, first, one)
         for _ in range(TRIES if why else 0):
             if not (why := await self.bringing.brought(one.worker, label.signature)):
                 break
             await asyncio.sleep(PAUSE_S)  # the other data centres receive it at the same time
         return why
+
+    async def _groups(self, workers: Iterable[SeedlessWorker]) -> list[list[SeedlessWorker]]:
+        """Return groups of workers that share a file system: each sees the directory of the first one in its group."""
+        groups: list[list[SeedlessWorker]] = []
+        for one in workers:
+            for group in groups:
+                if await self._sees(one, group[0]):
+                    group.append(one)
+                    break
+            else:
+                groups.append([one])
+        return groups
+
+    async def _sees(self, one: SeedlessWorker, other: SeedlessWorker) -> bool:
+        with suppress(httpx.HTTPError, ValueError, KeyError):
+            answer = await self._client.get(f"{one.door}/near", params=other.place)
+            return bool(answer.raise_for_status().json()["near"])
+        return False
+
+    async def _copied(self, label: ArchiveManifest, source: SeedlessWorker, target: SeedlessWorker) -> str:
+        """Have the target copy the seed from the source's directory; return the reason for a failure, or ""."""
+        try:
+            answer = await self._client.put(
+                target.door,
+                params={"near": source.place["path"]},
+                headers=label.headers(),
+                timeout=answered_in(label),
+            )
+        except httpx.HTTPError as error:
+            return f"{type(error).__name__} {error}".strip()
+        return "" if answer.is_success else message_of(answer)
 
     def _name(self, worker: Worker) -> str:
         return f"{self._settings.dc}/{worker.beat.worker}"
@@ -176,3 +211,23 @@ class SeedFiles:
                 headers = source.label.headers() | {"Content-Length": str(source.label.size)}
                 return StreamingResponse(source.pieces(), headers=headers)
         raise Unavailable(f"no worker of this data centre keeps the seed {signature[:16]}…")
+
+
+def refuse_other(node: Node, signature: str, quads: int, *, may_begin: bool) -> None:
+    """Refuse a seed, unless the log begins with it or, with `may_begin`, is empty.
+
+    Raises:
+        NotEmpty: the log has entries, or begins with another seed.
+
+    """
+    seed = node.seed
+    if seed is not None and (seed.signature.hex(), seed.quads) != (signature, quads):
+        raise NotEmpty(
+            f"the log begins with another seed already: {seed.signature.hex()[:16]}… with {seed.quads} quads, from"
+            f" {', '.join(seed.sources)}; nothing was changed"
+        )
+    if seed is None and (node.has_begun or not may_begin):
+        raise NotEmpty(
+            f"the log holds {node.cluster.last.index} entries, and a seed comes before all of them:"
+            " nothing was changed. Add to what is there with updates, or import into a new repository"
+        )

@@ -23,10 +23,10 @@ from starlette.routing import Route
 from quadlog.clock import now, wall
 from quadlog.core.model import HASH_SIZE
 from quadlog.core.records import Seed
-from quadlog.errors import NotEmpty, OutcomeUnknown, Unavailable, UserError
+from quadlog.errors import OutcomeUnknown, Unavailable, UserError
 from quadlog.master.clients.write_guards import refuse_writes
 from quadlog.master.seeds.fan_out import TIMEOUT, message_of
-from quadlog.master.seeds.seed_files import SeedFiles
+from quadlog.master.seeds.seed_files import SeedFiles, refuse_other
 from quadlog.web.http_body import read_query
 from quadlog.web.http_client import new_client
 
@@ -53,7 +53,7 @@ class Seeding:
         """Prepare; `effects` writes to the local data centre's effects topic; that of the home decides."""
         self._node, self._settings, self._effects = node, settings, effects
         self._client = new_client(TIMEOUT)
-        self._files = SeedFiles(node, settings, self._client, self._refuse_other)
+        self._files = SeedFiles(node, settings, self._client)
 
     def routes(self) -> list[Route]:
         """Return the HTTP routes."""
@@ -119,32 +119,13 @@ class Seeding:
         if self._settings.dc != self._home:
             return await self._agree_at_home(body)
         signature = seed.signature.hex()
-        self._refuse_other(signature, seed.quads, may_begin=True)
+        refuse_other(self._node, signature, seed.quads, may_begin=True)
         if self._node.seed is None:
             self._refuse_alone()
             await asyncio.to_thread(self._effects.publish_seed, seed)
             await self._heard()
-            self._refuse_other(signature, seed.quads, may_begin=False)
+            refuse_other(self._node, signature, seed.quads, may_begin=False)
         return JSONResponse({"signature": signature, "quads": seed.quads})
-
-    def _refuse_other(self, signature: str, quads: int, *, may_begin: bool) -> None:
-        """Raise unless the log begins with this seed or, with `may_begin`, is empty.
-
-        Raises:
-            NotEmpty: the log has entries, or begins with another seed.
-
-        """
-        seed = self._node.seed
-        if seed is not None and (seed.signature.hex(), seed.quads) != (signature, quads):
-            raise NotEmpty(
-                f"the log begins with another seed already: {seed.signature.hex()[:16]}… with {seed.quads} quads, from"
-                f" {', '.join(seed.sources)}; nothing was changed"
-            )
-        if seed is None and (self._node.has_begun or not may_begin):
-            raise NotEmpty(
-                f"the log holds {self._node.cluster.last.index} entries, and a seed comes before all of them:"
-                " nothing was changed. Add to what is there with updates, or import into a new repository"
-            )
 
     def _refuse_alone(self) -> None:
         """Refuse in a minority: a side that gives way goes back to the common log, but no worker drops a seed.
