@@ -13,8 +13,7 @@ an interrupted rebuild must be run again.
 from __future__ import annotations
 
 import secrets
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Final
 
 import httpx
@@ -57,24 +56,6 @@ PATIENCE_S: Final = 5.0
 """Timeout in seconds of a peer's Kafka."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LostTopics:
-    """Loss of topics, as a master of the data centre knows it."""
-
-    reasons: Sequence[str]
-    incarnation: bytes | None
-    """Incarnation of this master, as far as it is known."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RebuildSource:
-    """Another data centre."""
-
-    dc: str
-    index: int
-    """Index of the last entry in its agreed topic."""
-
-
 class TopicsRebuild:
     """Rebuild of one data centre, with the settings of one of its masters."""
 
@@ -83,6 +64,8 @@ class TopicsRebuild:
         self._settings, self._tell = settings, tell
         self._sites: Final = Sites(settings)
         self._admin: Final = Admin(settings.kafka)
+        self._failures: Final[list[str]] = []
+        """Reasons why records that were produced will not arrive."""
 
     def run(self, *, is_meant: bool) -> None:
         """Check all conditions first; change only lost topics, and only if `is_meant`.
@@ -95,20 +78,20 @@ class TopicsRebuild:
         """
         own = self._sites.own
         self._refuse_while_masters_run()
-        lost = self._lost()
+        reasons, incarnation = self._lost()
         self._refuse_while_workers_run()
-        source = self._source()
+        source, index = self._source()
         if not is_meant:
             raise SetupError(
-                f"{'; '.join(lost.reasons)}. {own.agreed}, {own.effects} and {own.rounds} would be created again"
-                f" from those of {source.dc}, up to entry {source.index}, and all that masters and workers of"
+                f"{'; '.join(reasons)}. {own.agreed}, {own.effects} and {own.rounds} would be created again"
+                f" from those of {source}, up to entry {index}, and all that masters and workers of"
                 f" {self._sites.dc} have saved would be void. Say --yes if that is meant; nothing was changed"
             )
-        known = self._known_incarnations(lost)
+        known = self._known_incarnations(incarnation)
         self._admin.delete([own.rounds, own.agreed, own.effects])
         prepare_topics(self._settings)
-        self._tell(f"restoring {self._sites.dc} from {source.dc}, whose log goes up to entry {source.index}")
-        self._restore(source.dc)
+        self._tell(f"restoring {self._sites.dc} from {source}, whose log goes up to entry {index}")
+        self._restore(source)
         self._say_all_lost(known)
         self._tell(
             f"{own.rounds}: {len(known)} records, one for each master, which begins as one that lost its disk"
@@ -148,8 +131,8 @@ class TopicsRebuild:
                     f" all masters and workers of {self._sites.dc} first"
                 )
 
-    def _lost(self) -> LostTopics:
-        """Return the loss, as this master's store, the topics and the peers show it.
+    def _lost(self) -> tuple[Sequence[str], bytes | None]:
+        """Return the losses that this master's store, the topics and the peers show, and its incarnation, if known.
 
         Raises:
             SetupError: nothing is lost.
@@ -175,7 +158,7 @@ class TopicsRebuild:
                 f"nothing of {self._sites.dc}'s topics is lost that this master knows of, or they were rebuilt"
                 " already: start its masters and workers"
             )
-        return LostTopics(reasons=reasons, incarnation=incarnation)
+        return reasons, incarnation
 
     def _told_by_peers(self) -> list[str]:
         """Return what went back here, as other masters report it: this master's disk may be an older copy."""
@@ -205,8 +188,8 @@ class TopicsRebuild:
         holes = () if reasons else (first_hole(kafka, topic) for topic in log_topics)
         return reasons or [f"{hole}: something removed them, compaction for one" for hole in holes if hole]
 
-    def _source(self) -> RebuildSource:
-        """Return the data centre with the longest log.
+    def _source(self) -> tuple[str, int]:
+        """Return the data centre with the longest log, and the index of its last entry.
 
         Raises:
             SetupError: there is no other data centre.
@@ -216,11 +199,11 @@ class TopicsRebuild:
         if not self._sites.others:
             message = f"{self._sites.dc} is the only data centre in these settings: there is nothing to restore it from"
             raise SetupError(message)
-        found: list[RebuildSource] = []
+        found: dict[str, int] = {}
         obstacles: list[str] = []
         for dc in self._sites.others:
             try:
-                found.append(self._look_at(dc))
+                found[dc] = self._look_at(dc)
             except Unavailable as error:
                 obstacles.append(str(error))
         for obstacle in obstacles:
@@ -229,9 +212,11 @@ class TopicsRebuild:
             raise Unavailable(
                 f"no other data centre can be restored from: {'; '.join(obstacles)}. Nothing was changed"
             )
-        return max(found, key=lambda peer: peer.index)
+        longest = max(found, key=found.__getitem__)
+        return longest, found[longest]
 
-    def _look_at(self, dc: str) -> RebuildSource:
+    def _look_at(self, dc: str) -> int:
+        """Return the index of the last entry of a data centre that can be copied."""
         kafka, topics = self._sites.kafka_of[dc], self._sites.topics[dc]
         there = Admin(kafka).ids(topics.followed)
         for topic in (topics.agreed, topics.effects):
@@ -245,13 +230,13 @@ class TopicsRebuild:
                 )
         _, records = end_of(kafka, topics.agreed, count=SAID_AT_MOST)
         places = [place.index for _, place in understood(records, agreed.place_of) if place is not None]
-        return RebuildSource(dc=dc, index=places[-1] if places else 0)
+        return places[-1] if places else 0
 
-    def _known_incarnations(self, lost: LostTopics) -> dict[str, bytes]:
+    def _known_incarnations(self, own: bytes | None) -> dict[str, bytes]:
         """Return the newest incarnation of each master of this data centre that reachable Kafkas know."""
         mine = self._sites.masters_in(self._sites.dc)
         known = dict.fromkeys(mine, b"")
-        known[self._sites.node] = lost.incarnation or b""
+        known[self._sites.node] = own or b""
         for dc in self._sites.kafka_of:
             try:
                 for post in self._posts_in(dc):
@@ -277,13 +262,9 @@ class TopicsRebuild:
             Unavailable: a broker was lost during the copy, or did not accept all records.
 
         """
-        failures: list[str] = []
-        outlet = KafkaOutlet(
-            self._settings.kafka, client=f"{self._sites.node}-rebuild", failed=failures.append
-        )
-        mirror = EffectsMirror(outlet, self._sites.own.effects, self._sites.node)
         kafka, theirs, own = self._sites.kafka_of[dc], self._sites.topics[dc], self._sites.own
-        try:
+        with closing(self._outlet()) as outlet:
+            mirror = EffectsMirror(outlet, own.effects, self._sites.node)
             for topic, copy in ((theirs.agreed, own.agreed), (theirs.effects, own.effects)):
                 end, _ = end_of(kafka, topic, count=0)
                 count = 0
@@ -293,31 +274,29 @@ class TopicsRebuild:
                     else:
                         outlet.produce(copy, key=record.key, values=[record.value], headers=record.headers)
                     count += 1
-                self._await(outlet, copy, count, failures)
+                self._await(outlet, copy, count)
                 self._tell(f"{copy}: {count} records")
-        finally:
-            outlet.close()
 
-    def _await(self, outlet: KafkaOutlet, topic: str, count: int, failures: Sequence[str]) -> None:
+    def _outlet(self) -> KafkaOutlet:
+        client = f"{self._sites.node}-rebuild"
+        return KafkaOutlet(self._settings.kafka, client=client, failed=self._failures.append)
+
+    def _await(self, outlet: KafkaOutlet, topic: str, count: int) -> None:
         """Wait until all produced records are in the topic, to which nobody else writes."""
         outlet.flush(FLUSH_S)
         end, _ = end_of(self._settings.kafka, topic, count=0)
-        if failures or end != count:
-            reason = failures[0] if failures else f"{topic} has {end} of {count} records"
+        if self._failures or end != count:
+            reason = self._failures[0] if self._failures else f"{topic} has {end} of {count} records"
             raise Unavailable(f"{reason}; {self._sites.dc} is rebuilt in part: run this again")
 
     def _say_all_lost(self, known: dict[str, bytes]) -> None:
         """Complete the rebuild: publish a first post of each master, as one that has lost its disk."""
-        failures: list[str] = []
-        outlet = KafkaOutlet(
-            self._settings.kafka, client=f"{self._sites.node}-rebuild", failed=failures.append
-        )
-        posts = RoundsProducer(outlet, self._sites.own.rounds)
-        with outlet.together():
-            for node, before in known.items():
-                posts.publish(self._first_post(node, before), at=wall())
-        self._await(outlet, self._sites.own.rounds, len(known), failures)
-        outlet.close()
+        with closing(self._outlet()) as outlet:
+            posts = RoundsProducer(outlet, self._sites.own.rounds)
+            with outlet.together():
+                for node, before in known.items():
+                    posts.publish(self._first_post(node, before), at=wall())
+            self._await(outlet, self._sites.own.rounds, len(known))
 
     def _first_post(self, node: str, before: bytes) -> Post:
         agreement = Agreement(
