@@ -65,16 +65,9 @@ class LabRecord:
     def from_json(cls, text: str) -> LabRecord:
         """Read the text of lab.json; raises ValueError, KeyError or TypeError if it is not valid."""
         values: dict[str, Any] = json.loads(text)
-        if values["version"] != VERSION:
+        if values.pop("version") != VERSION:
             raise ValueError("written by another version")
-        return cls(
-            lab_id=values["lab_id"],
-            shape=LabShape(**values["shape"]),
-            ports=values["ports"],
-            control=values["control"],
-            repository=values["repository"],
-            brokers=values["brokers"],
-        )
+        return cls(**values | {"shape": LabShape(**values["shape"])})
 
 
 @dataclass(slots=True, kw_only=True)

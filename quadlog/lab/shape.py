@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import permutations
 from typing import Literal
 
@@ -206,16 +206,8 @@ class LabRequest:
                 centres outside or read-only; or workers have no master.
 
         """
-        shape = LabShape(
-            dcs=known.dcs if self.dcs is None else self.dcs,
-            masters=known.masters if self.masters is None else self.masters,
-            workers=known.workers if self.workers is None else self.workers,
-            shared_broker=known.shared_broker if self.shared_broker is None else self.shared_broker,
-            outside=known.outside if self.outside is None else self.outside,
-            read_only=known.read_only if self.read_only is None else self.read_only,
-            muted=known.muted if self.muted is None else self.muted,
-            secured=known.secured if self.secured is None else self.secured,
-        )
+        asked = {name: value for name, value in asdict(self).items() if value is not None}
+        shape = replace(known, **asked)
         if shape.outside and (shape.outside >= shape.dcs or shape.masters > 1):
             raise UserError(
                 f"some data centre has to be no --outside one, and --masters 1 beside it; this is {shape}"
