@@ -12,8 +12,7 @@ from quadlog import codec
 from quadlog.core.approval import implied_by
 from quadlog.core.model import START, LogPosition, Pair, Transaction
 from quadlog.errors import StateError
-from quadlog.masterstore.logged_digests import BranchDigests
-from quadlog.masterstore.rows import logged_at, logged_from
+from quadlog.masterstore.rows import logged_at, logged_from, logged_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -126,6 +125,41 @@ class StagedBranch:
                 " it would be lost. Nothing was changed"
             )
         return codec.unpack_payload(value).transaction
+
+
+class BranchDigests:
+    """Digests of the transactions that are synchronised in a branch, by id, up to an index.
+
+    Each is looked up in the store.  After an adoption they are those of the local log.
+    """
+
+    def __init__(self, branch: StagedBranch, log: StagedLog, index: int) -> None:
+        self._branch, self._log, self._index = branch, log, index
+
+    def __contains__(self, transaction_id: object) -> bool:
+        """Return whether a transaction of this id is synchronised there."""
+        return isinstance(transaction_id, bytes) and self._place(transaction_id) is not None
+
+    def get(self, transaction_id: bytes) -> bytes | None:
+        """Return the digest of a transaction that is synchronised there; None if there is none."""
+        place = self._place(transaction_id)
+        if place is None:
+            return None
+        family, index = place
+        entry = self._log.entry(index) if family is None else logged_at(self._log.families[family], index)
+        return None if entry is None else entry[1].digest
+
+    def _place(self, transaction_id: bytes) -> tuple[str | None, int] | None:
+        """Return the family and the index of the entry; without a family it is in the local log."""
+        if not self._branch.is_live:
+            own = self._log.logged(transaction_id)
+            return (None, own[0]) if own is not None and own[0] <= self._index else None
+        theirs = self._branch.reading.ids.get(transaction_id)
+        if theirs is not None and theirs <= self._index:
+            return "beside", theirs
+        own = logged_id(self._log.families["ids"], transaction_id)
+        up_to_fork = min(self._index, self._branch.fork.index)
+        return ("log", own[0]) if own is not None and own[0] <= up_to_fork else None
 
 
 def up_to(entries: Iterator[tuple[LogPosition, Pair]], index: int) -> Iterator[tuple[LogPosition, Pair]]:

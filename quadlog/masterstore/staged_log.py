@@ -268,6 +268,16 @@ class StagedLog:
 
         return self._either(lambda: logged_id(self.families["ids"], transaction_id), beside)
 
+    def __contains__(self, transaction_id: object) -> bool:
+        """Return whether a transaction of this id is synchronised."""
+        return isinstance(transaction_id, bytes) and self.logged(transaction_id) is not None
+
+    def get(self, transaction_id: bytes) -> bytes | None:
+        """Return the digest of a synchronised transaction; None if there is none, or its entry is not stored."""
+        logged = self.logged(transaction_id)
+        entry = None if logged is None else self.entry(logged[0])
+        return None if entry is None else entry[1].digest
+
     def payload(self, key: bytes) -> bytes | None:
         """Return a payload that waits, or whose entry is not published yet."""
         return self._either(

@@ -40,7 +40,6 @@ from quadlog.failpoints import Failpoint, visit
 from quadlog.masterstore import staged_log
 from quadlog.masterstore.bootstrap_log import BootstrapLog
 from quadlog.masterstore.hard_state import pack_standing, unpack_standing
-from quadlog.masterstore.logged_digests import LocalDigests
 from quadlog.masterstore.rows import ID, INDEX, LOGGED, PAIR, Row, logged_from, newest
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ class MasterStore:
         self._limbo = self._number(b"limbo")
         self.beside: Final = staged_log.StagedLog(self._families, self._handles, self._write)
         """The branch: entries of a stronger side's log."""
-        self.digests: Final = LocalDigests(self.beside)
+        self.digests: Final = self.beside
         """Digests of the log's entries, by id."""
         self.bootstrap_log: Final = BootstrapLog(self._families, self._handles, self._write)
         """The log, as fetched by a master that starts without one."""
@@ -321,10 +320,6 @@ class MasterStore:
     def _tail(self) -> Iterator[tuple[LogPosition, Pair]]:
         log = self._families["log"]
         return logged_from(log, max(1, newest(log) - POST_LIMIT + 1))
-
-    def __contains__(self, transaction_id: object) -> bool:
-        """Return whether a transaction with this id is synchronised."""
-        return isinstance(transaction_id, bytes) and self.logged(transaction_id) is not None
 
     def logged(self, transaction_id: bytes) -> tuple[int, bytes] | None:
         """Return the index of a synchronised transaction, and the hash of its body."""

@@ -44,7 +44,7 @@ def check_adopted(logs: Logs, store: MasterStore, last: int = 6) -> None:
     durable = store.durable()
     assert list(durable.tail) == [(entry.point, entry.pair) for entry in log]
     assert durable.standing == HardState(view=JOINED, promise=4)
-    again = [payload for payload in logs.own if payload.transaction.id not in store]
+    again = [payload for payload in logs.own if payload.transaction.id not in store.digests]
     assert sorted(t.id for t in durable.acquired) == sorted(p.transaction.id for p in again)
     assert sorted(pair.key for pair in durable.queue) == sorted(p.transaction.key for p in again)
     for entry in log:
@@ -64,7 +64,7 @@ def test_who_gives_way_has_their_log_and_what_only_it_had_waits(
     """Also where they have less of it than was read, or less than both have."""
     with opened(tmp_path) as store:
         adopted = adopt(logs, store, last)
-        assert [p.transaction.id in store for p in logs.theirs] == [n < last for n in range(6)]
+        assert [p.transaction.id in store.digests for p in logs.theirs] == [n < last for n in range(6)]
         check_adopted(logs, store, last)
         ids = adopted.branch.digests(last)
         assert [p.transaction.id in ids for p in logs.theirs] == [n < last for n in range(6)]
@@ -193,7 +193,7 @@ def looked_up(logs: Logs, store: MasterStore) -> list[tuple[int, bytes, bool]]:
         logged, at = store.logged(entry.pair.id), store.entry(entry.index)
         assert logged is not None
         assert at is not None
-        assert entry.pair.id in store
+        assert entry.pair.id in store.digests
         found.append((logged[0], at[0], store.payload(entry.pair.key) is not None))
     return found
 
@@ -214,7 +214,7 @@ def test_what_is_on_its_way_to_its_place_is_found(
         assert looked_up(logs, store) == [(*point, True) for point in known]
         ids = adopted.branch.digests(5)
         assert [payload.transaction.id in ids for payload in logs.theirs] == [True] * 5 + [False]
-        assert logs.own[3].transaction.id not in store, "of the branch that was cut"
+        assert logs.own[3].transaction.id not in store.digests, "of the branch that was cut"
         store.beside.drop()
         logs.save(store, unneeded=[logs.theirs[5].transaction.key])
         assert is_moving(store)

@@ -106,8 +106,8 @@ def test_what_is_saved_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
         # The first one's payload is still there, for the agreed topic, but waits for nothing.
         assert list(durable.acquired) == [two.transaction]
         assert store.payload(one.transaction.key) == one
-        assert one.transaction.id in store
-        assert two.transaction.id not in store
+        assert one.transaction.id in store.digests
+        assert two.transaction.id not in store.digests
         assert store.logged(one.transaction.id) == (1, one.body_hash)
         assert store.logged(two.transaction.id) is None
         assert store.entry(1) == (entry.chain, entry.pair)
