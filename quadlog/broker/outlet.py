@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
     from quadlog.ports import Acked, Headers
 
+    _Value = tuple[str, bytes, Sequence[bytes], Headers, Acked | None]
+    """Topic, key, chunks, headers and `acked` of `KafkaOutlet.produce`."""
 
 log = structlog.get_logger()
 
@@ -46,17 +47,6 @@ GAPLESS: Final[dict[str, Any]] = {
     # Suppresses a warning of each such producer that the first of these settings is experimental.
     "log_level": 3,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class _Value:
-    """Arguments of `KafkaOutlet.produce`."""
-
-    topic: str
-    key: bytes
-    chunks: Sequence[bytes]
-    headers: Headers
-    acked: Acked | None
 
 
 class _Held(threading.local):
@@ -129,7 +119,7 @@ class KafkaOutlet:
         self, topic: str, *, key: bytes, values: Sequence[bytes], headers: Headers, acked: Acked | None = None
     ) -> None:
         """Hand over the chunks of one value; see `quadlog.ports.Outlet`."""
-        value = _Value(topic, key, values, headers, acked)
+        value = topic, key, values, headers, acked
         if self._held.values is None:
             self._hand_over([value])
             return
@@ -158,11 +148,10 @@ class KafkaOutlet:
 
     def _hand_over(self, values: Sequence[_Value]) -> None:
         with self._lock:
-            for value in values:
-                *others, last = value.chunks
+            for topic, key, (*others, last), headers, acked in values:
                 for chunk in others:
-                    self._produce(value.topic, value.key, chunk, value.headers, None)
-                self._produce(value.topic, value.key, last, value.headers, value.acked)
+                    self._produce(topic, key, chunk, headers, None)
+                self._produce(topic, key, last, headers, acked)
 
     def _produce(self, topic: str, key: bytes, value: bytes, headers: Headers, acked: Acked | None) -> None:
         def delivered(error: KafkaError | None, message: Message) -> None:
