@@ -23,8 +23,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quadlog import errors
-from quadlog.errors import QuadlogError, SetupError
+from quadlog.errors import QuadlogError, SetupError, error_named
 from quadlog.lab.directory import read_record
 
 if TYPE_CHECKING:
@@ -180,6 +179,5 @@ def ask(directory: Path, request: dict[str, Any]) -> dict[str, Any]:
         raise SetupError(f"the lab in {directory} stopped before it answered")
     reply: dict[str, Any] = json.loads(line)
     if not reply["ok"]:
-        kind = getattr(errors, reply["error"], QuadlogError)
-        raise kind(reply["message"])
+        raise error_named(reply["error"])(reply["message"])
     return reply

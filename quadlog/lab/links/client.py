@@ -6,8 +6,7 @@ import asyncio
 import json
 from typing import Any, Final
 
-from quadlog import errors
-from quadlog.errors import QuadlogError, Unavailable
+from quadlog.errors import Unavailable, error_named
 from quadlog.lab.links.relay import HOST
 
 TIMEOUT: Final = 5.0
@@ -37,8 +36,7 @@ async def ask_links(port: int, request: dict[str, Any]) -> list[dict[str, Any]]:
         raise Unavailable("the links process ended before it answered: see quadlog lab status")
     reply: dict[str, Any] = json.loads(line)
     if not reply["ok"]:
-        kind = getattr(errors, reply["error"], QuadlogError)
-        raise kind(reply["message"])
+        raise error_named(reply["error"])(reply["message"])
     links: list[dict[str, Any]] = reply["links"]
     return links
 
