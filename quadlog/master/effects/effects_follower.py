@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from consumers.effects_ledger import EffectsLedger
     from quadlog.core.model import EffectsPosition, HardState, View
-    from quadlog.core.records import Seed, Undecided
+    from quadlog.core.records import Undecided
     from quadlog.master.clients.pending_requests import PendingRequests
     from quadlog.master.workers.worker_registry import WorkerRegistry
     from quadlog.masterstore.store import MasterStore
@@ -117,11 +117,6 @@ class EffectsFollower:
         return self.ledger.rewound < self.floor
 
     @property
-    def seed(self) -> Seed | None:
-        """Seed that the log begins with; None if it is not known to begin with one."""
-        return self.ledger.seed
-
-    @property
     def index(self) -> int:
         """Index of the last entry whose effect is here.
 
@@ -208,9 +203,9 @@ class EffectsFollower:
         self._note(FoundSynchronous(LogPosition(undecided.index, undecided.entry_chain), undecided.id))
 
     def _inform_workers(self) -> None:
-        if self.seed is not None:
-            self._worker_registry.seed = self.seed.signature
         is_floored, ledger = self._is_floored, self.ledger
+        if ledger.seed is not None:
+            self._worker_registry.seed = ledger.seed.signature
         self._worker_registry.rewound = (
             (self.floor, ledger.index) if is_floored else (ledger.rewound, ledger.stays)
         )

@@ -232,7 +232,7 @@ class Node:
     @property
     def seed(self) -> Seed | None:
         """Seed that the log begins with; None if it is not known to begin with one."""
-        return self._effects_follower.seed
+        return self._effects_follower.ledger.seed
 
     @property
     def has_begun(self) -> bool:
