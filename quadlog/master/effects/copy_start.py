@@ -20,7 +20,7 @@ from quadlog.core.model import START
 from quadlog.core.records import Handover, LoggedEntry
 from quadlog.errors import ForeignRecord, Unavailable
 from quadlog.master.effects.effects_copying import CopiedPart, CopyStart
-from quadlog.master.effects.lineage import fork
+from quadlog.master.effects.lineage import fork, is_of
 from quadlog.master.log.joining import ForkFound, fork_of
 from quadlog.master.log.log_publisher import FLYING_BYTES
 from quadlog.master.topics.foreign_records import understood
@@ -120,12 +120,12 @@ class CopyStartFinder:
         end, own = end_of(
             self._kafka_of[self._dc], self._effects_of(self._dc), count=READ_BACK, timeout=SOON_S
         )
-        copied, is_heard = newest_copy(own, epoch=source.epoch), end <= wanted.heard
+        copied, is_heard = newest_copy(own, epoch=source.view.epoch), end <= wanted.heard
         start = copied[1] + 1 if copied is not None and copied[0] == source.dc else None
         if wanted.is_exact and not is_heard:
             return CopyStart(source=source, offset=None)
         if source.part is CopiedPart.DUTY:
-            mirrored = mirrored_in(own, origin=source.dc, epoch=source.epoch, evaluated_in=source.dc)
+            mirrored = mirrored_in(own, origin=source.dc, epoch=source.view.epoch, evaluated_in=source.dc)
             return self._found_at(source, max(mirrored + 1, source.start))
         return self._find_in_line(wanted, start, is_heard=is_heard)
 
@@ -140,7 +140,8 @@ class CopyStartFinder:
 
         """
         source = wanted.source
-        is_handed_over = is_one_history(wanted)
+        # If the view's handover is here, all effects at the source continue those here, or are the same.
+        is_handed_over = is_of(wanted.terms, source.view)
         if start is not None and is_handed_over:
             return self._found_at(source, start)
         if is_handed_over or source.part is CopiedPart.REST:
@@ -231,7 +232,7 @@ class CopyStartFinder:
         source, count = wanted.source, WINDOW
         while True:
             marks, handovers, is_all = self._look_back(source.dc, count)
-            theirs = _terms_in(handovers, source.term)
+            theirs = _terms_in(handovers, source.view.id)
             if theirs is not None:
                 last = fork(wanted.terms, wanted.index, theirs)
                 self._refuse_gap(source.dc, marks, last, is_all=is_all)
@@ -267,20 +268,12 @@ class CopyStartFinder:
         return marks, handovers, len(marks) < count
 
 
-def is_one_history(wanted: CopyStartQuery) -> bool:
-    """Return whether the view's handover is here.
-
-    Then all effects at the source continue those here, or are the same.
-    """
-    return wanted.terms[-1].id == wanted.source.term if wanted.terms else wanted.source.epoch == 1
-
-
 def is_of_a_branch(wanted: CopyStartQuery) -> bool:
     """Return whether another view that is no older has the duty in the own topic.
 
     This master was in that view, and has forgotten it.
     """
-    return bool(wanted.terms) and wanted.terms[-1].epoch >= wanted.source.epoch
+    return bool(wanted.terms) and wanted.terms[-1].epoch >= wanted.source.view.epoch
 
 
 class _Seen:

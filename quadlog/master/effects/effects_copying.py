@@ -73,10 +73,8 @@ class EffectsSource:
 
     dc: str
     part: CopiedPart
-    epoch: int
-    """Epoch of the view installed here."""
-    term: bytes
-    """Id of that view: another branch may have a view of the same epoch."""
+    view: View
+    """The view installed here."""
     start: int = 0
     """Offset in that topic after which a term begins."""
 
@@ -234,7 +232,7 @@ class EffectsCopying:
     ) -> EffectsSource | None:
         if not view.home:
             return None  # this master lost its disk, and is in no view yet
-        source = partial(EffectsSource, epoch=view.epoch, term=view.id)
+        source = partial(EffectsSource, view=view)
         if view.home != self._dc:
             for way in ways.get(view.home, ()):
                 if any(follows(there, view) for there in others.get(way, ())):
@@ -314,10 +312,10 @@ class EffectsCopying:
         if record.number(REWIND) is not None:
             # Within a view a data centre follows the home before its workers decide anything in that view: what it
             # then writes as the one with the duty follows its rewind, and is not revoked by it.
-            if source.part is not CopiedPart.DUTY or epoch_of(record) > source.epoch:
+            if source.part is not CopiedPart.DUTY or epoch_of(record) > source.view.epoch:
                 self._turn_to(None)  # that topic was rewound: the offset must be found again
             return
-        if record.header(HANDOVER) is not None and epoch_of(record) > source.epoch:
+        if record.header(HANDOVER) is not None and epoch_of(record) > source.view.epoch:
             self._is_early = True  # of a view that is not installed here, and may never be
             self._next = record.offset
             return
@@ -325,11 +323,11 @@ class EffectsCopying:
             if all(record.header(name) is None for name in (HANDOVER, TERM, SEED)):
                 return  # not a record of quadlog: it does not show what follows
             cut = self._reach.newest_cut()
-            self._publish(_rewind(self._fork, record, epoch=source.epoch, cut=cut))
+            self._publish(_rewind(self._fork, record, epoch=source.view.epoch, cut=cut))
             visit(Failpoint.REWIND_SAID, self._reach.settle)
             self._fork, self._is_behind_rewind = None, True
         if self._wants(source, record):
-            self._mirror.copy(record, origin=source.dc, epoch=source.epoch)
+            self._mirror.copy(record, origin=source.dc, epoch=source.view.epoch)
             visit(Failpoint.HALF_MIRROR, self._reach.settle)
             if self._is_behind_rewind:
                 visit(Failpoint.HALF_BEHIND_REWIND, self._reach.settle)
@@ -349,7 +347,7 @@ class EffectsCopying:
         match source.part:
             case CopiedPart.HOME | CopiedPart.COPY:
                 is_own = record.header(EVALUATED_IN) == self._dc.encode()
-                return not (is_own and epoch_of(record) == source.epoch)
+                return not (is_own and epoch_of(record) == source.view.epoch)
             case CopiedPart.DUTY:
                 return record.header(MIRRORED) is None
             case CopiedPart.REST:

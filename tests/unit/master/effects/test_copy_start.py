@@ -12,7 +12,7 @@ import pytest
 from consumers.effects import EffectsConsumer
 from producers.effects import EffectsMirror, EffectsProducer
 from quadlog.codec.envelope import EPOCH, HANDOVER, INDEX, MIRRORED
-from quadlog.core.model import GENESIS, START, LogPosition, first_view
+from quadlog.core.model import GENESIS, START, LogPosition, View, first_view
 from quadlog.core.records import Effect, Handover, Rewind, Term
 from quadlog.errors import StateError, Unavailable
 from quadlog.master.effects import copy_start
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 KAFKAS = {"dc1": "k1", "dc2": "k2", "dc3": "k3"}
 
 
-def view_of(epoch: int) -> bytes:
-    """Id of the view of this epoch that is not a branch's."""
-    return bytes([epoch]) * 32
+def view_of(epoch: int) -> View:
+    """The view of this epoch that is not a branch's."""
+    return View(epoch=epoch, members=("m1", "m2"))
 
 
 def source_of(dc: str, part: CopiedPart, *, epoch: int) -> EffectsSource:
-    return EffectsSource(dc=dc, part=part, epoch=epoch, term=view_of(epoch))
+    return EffectsSource(dc=dc, part=part, view=view_of(epoch))
 
 
 class World:
@@ -180,7 +180,7 @@ def test_before_anything_was_decided_all_is_copied(world: World) -> None:
 
 def test_in_a_view_whose_handover_is_here_another_way_is_found_by_index(world: World) -> None:
     """Else terms tell, and the own topic goes back first."""
-    known = (Term(4, view_of(4), 1),)
+    known = (Term(4, view_of(4).id, 1),)
     world.evaluate("dc1", 1, 2, 3)
     world.copy("dc1", "dc3", epoch=4)
     world.copy("dc1", "dc2", epoch=4, count=3)
@@ -211,7 +211,7 @@ def test_what_the_home_took_back_before_is_not_copied(world: World, copied: int)
     world.evaluate("dc1", 1, 2, 3, 4, 5)
     mirror = EffectsMirror(world.topics["dc1"], "effects", "m")
     mirror.publish_rewind(Rewind(epoch=2, index=3, term=GENESIS, attempt=0, cut=2), at=0)
-    terms = (Term(3, view_of(3), 3),)
+    terms = (Term(3, view_of(3).id, 3),)
     mirror.publish_handover(Handover(index=0, term=terms[0].id, dc="dc1", epoch=3, terms=terms), at=0)
     world.copy("dc1", "dc2", count=2)
     world.copy("dc1", "dc2", 2, count=copied, epoch=3)
@@ -226,7 +226,7 @@ def test_what_the_home_took_back_before_is_not_copied(world: World, copied: int)
 def test_a_view_of_a_branch_with_the_same_epoch_is_another_one(world: World, *, is_copied: bool) -> None:
     """dc2's master was in a view of epoch 3, lost that with its disk, and is in another one of epoch 3 now."""
     world.evaluate("dc1", 1, 2, 3)
-    terms = (Term(3, view_of(3), 2),)
+    terms = (Term(3, view_of(3).id, 2),)
     EffectsMirror(world.topics["dc1"], "effects", "m").publish_handover(
         Handover(index=0, term=terms[0].id, dc="dc1", epoch=3, terms=terms), at=0
     )
