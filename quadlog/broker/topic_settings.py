@@ -6,6 +6,7 @@ One table serves both.  Names and values are Kafka's, see "Topic Configs" in Kaf
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -154,60 +155,45 @@ def misset(state: TopicState, rules: tuple[Rule, ...], *, kafka: str) -> list[Mi
     """
     command = (
         f"kafka-configs --bootstrap-server {kafka} --alter --entity-type topics --entity-name {state.topic}"
+        " --add-config"
     )
     return [
-        Misset(
-            topic=state.topic,
-            setting=one.setting,
-            value=one.value,
-            harm=one.harm,
-            advice=one.advice or f"{one.before}{command} --add-config {one.setting}={one.right}",
-        )
-        for one in (*_wrong_values(state, rules), *_wrong_replicas(state), *_wrong_partitions(state))
+        *_wrong_values(state, rules, command),
+        *_wrong_replicas(state, command),
+        *_wrong_partitions(state),
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Wrong:
-    setting: str
-    value: str
-    harm: str
-    right: str = ""
-    before: str = ""
-    """Alternative to setting `right`, which the advice names first."""
-    advice: str = ""
-    """Advice if no value is right."""
-
-
-def _wrong_values(state: TopicState, rules: tuple[Rule, ...]) -> Iterator[_Wrong]:
+def _wrong_values(state: TopicState, rules: tuple[Rule, ...], command: str) -> Iterator[Misset]:
     for rule in rules:
         value = state.config.get(rule.name)
         if value is not None and not rule.accepts(value):
-            yield _Wrong(setting=rule.name, value=value, harm=rule.harm, right=rule.value)
+            advice = f"{command} {rule.name}={rule.value}"
+            yield Misset(topic=state.topic, setting=rule.name, value=value, harm=rule.harm, advice=advice)
 
 
-def _wrong_replicas(state: TopicState) -> Iterator[_Wrong]:
+def _wrong_replicas(state: TopicState, command: str) -> Iterator[Misset]:
     needed = state.config.get(MIN_IN_SYNC) or "1"
-    right = _in_sync_for(state.replicas)
+    wrong = partial(Misset, topic=state.topic, setting=MIN_IN_SYNC, value=needed)
+    advice = f"{command} {MIN_IN_SYNC}={_in_sync_for(state.replicas)}"
     if int(needed) > state.replicas:
         harm = f"it has {state.replicas} replicas, and some versions of Kafka take no records then"
-        yield _Wrong(setting=MIN_IN_SYNC, value=needed, harm=harm, right=right)
+        yield wrong(harm=harm, advice=advice)
     elif int(needed) > state.in_sync:
-        yield _Wrong(
-            setting=MIN_IN_SYNC,
-            value=needed,
+        meanwhile = f"{command} {MIN_IN_SYNC}={max(1, state.in_sync)}"
+        yield wrong(
             harm=f"{state.in_sync} of {state.replicas} replicas are in sync, so the topic takes no records",
-            right=str(max(1, state.in_sync)),
-            before="start the brokers of the other replicas; or, until they are back, ",
+            advice=f"start the brokers of the other replicas; or, until they are back, {meanwhile}",
         )
     elif state.replicas >= SAFE_REPLICATION and int(needed) < SAFE_REPLICATION - 1:
         harm = "acks=all may mean one broker, whose disk is then the only one with acknowledged records"
-        yield _Wrong(setting=MIN_IN_SYNC, value=needed, harm=harm, right=right)
+        yield wrong(harm=harm, advice=advice)
 
 
-def _wrong_partitions(state: TopicState) -> Iterator[_Wrong]:
+def _wrong_partitions(state: TopicState) -> Iterator[Misset]:
     if state.partitions != 1:
-        yield _Wrong(
+        yield Misset(
+            topic=state.topic,
             setting=PARTITIONS,
             value=str(state.partitions),
             harm="quadlog writes and reads partition 0 alone, and other programs may read the topic out of order",
