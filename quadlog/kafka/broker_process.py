@@ -159,6 +159,11 @@ class BrokerProcess:
         """Return the command that runs the broker; `jvm` are further Java options."""
         return self.installation.command("kafka.Kafka", str(self._server_properties), jvm=(*self._jvm, *jvm))
 
+    def commands(self) -> list[list[str]]:
+        """Return the commands of the next start: the format of its storage, unless that was done, and the broker."""
+        formatting = [] if self.is_formatted else [self.format_command()]
+        return [*formatting, self.run_command()]
+
     def _properties(self) -> str:
         listeners = {"PLAINTEXT": self.port} | {peer.name: peer.port for peer in self.peer_listeners}
         advertised = listeners | {peer.name: peer.advertised_port for peer in self.peer_listeners}

@@ -55,16 +55,18 @@ def make_children(
             broker = _broker(directory, node, installation, bind)
             broker.write_files()
             address, probe = broker.bootstrap, _kafka_probe(broker, list(grants_at(directory, node)))
-            commands = _broker_commands(broker)
+            commands = broker.commands
         elif node.kind == "links":
             address, probe = f"{HOST}:{ports[0]}", partial(links_answer, ports[0])
-            commands = _links_commands(_write_wiring(directory))
+            wiring = _write_wiring(directory)
+            commands = partial(list, [[sys.executable, "-m", "quadlog.lab.links", str(wiring)]])
         else:
             address = url_of(directory, node, seen_from=node.dc)
             probe = _http_probe(http, address + _ready_path(directory, node))
             if node.kind == "master" and directory.record.shape.writes(node.dc):
                 probe_alone = _http_probe(http, f"{address}/healthz/ready?for=reads")
-            commands = _node_commands(node, node_command or [], write_settings(directory, node, bind))
+            settings = write_settings(directory, node, bind)
+            commands = partial(list, [[*(node_command or []), node.kind, "--config", settings]])
         children[node.id] = Child(
             node=node,
             address=address,
@@ -125,22 +127,6 @@ def _write_wiring(directory: LabDirectory) -> Path:
     wiring.state.unlink(missing_ok=True)
     wiring.write(place / "wiring.json")
     return place / "wiring.json"
-
-
-def _links_commands(wiring: Path) -> Callable[[], list[list[str]]]:
-    return lambda: [[sys.executable, "-m", "quadlog.lab.links", str(wiring)]]
-
-
-def _broker_commands(broker: BrokerProcess) -> Callable[[], list[list[str]]]:
-    def commands() -> list[list[str]]:
-        formatting = [] if broker.is_formatted else [broker.format_command()]
-        return [*formatting, broker.run_command()]
-
-    return commands
-
-
-def _node_commands(node: LabNode, node_command: list[str], file: str) -> Callable[[], list[list[str]]]:
-    return lambda: [[*node_command, node.kind, "--config", file]]
 
 
 def _kafka_probe(broker: BrokerProcess, wanted: Sequence[Grant]) -> Callable[[], Awaitable[bool]]:
