@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import time
 import uuid
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
@@ -20,8 +20,7 @@ from quadlog.core.model import LogPosition
 from quadlog.core.records import Checkpoint, EffectsPlace, Reached
 from quadlog.errors import Unavailable
 from quadlog.master.retention import trimming
-from quadlog.master.retention.backups_kept import BackupsKept
-from quadlog.master.retention.trimming import Stock, Trimming
+from quadlog.master.retention.trimming import Stock, Trimming, needs_of_backups
 from quadlog.quadstore.applied import Applied
 from quadlog.quadstore.quaddir import STORE_HERE
 from quadlog.snapshots.backups import Backup, SourceTopicIds
@@ -30,10 +29,9 @@ from quadlog.topics import Topics
 from tests.support.agreement.topics import effect, entries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from quadlog.master.retention.archiver import Archiver
     from quadlog.ports import Acked
 
 
@@ -60,7 +58,10 @@ class Shortening:
         self.trimming = self.made(LogLimits(size=300))
 
     def made(
-        self, limits: LogLimits, backups: BackupsKept | None = None, archiver: Archiver | None = None
+        self,
+        limits: LogLimits,
+        kept: Callable[[], Mapping[str, int]] | None = None,
+        archive: Callable[[int], Mapping[str, int]] | None = None,
     ) -> Trimming:
         return Trimming(
             self.kafka,
@@ -70,8 +71,8 @@ class Shortening:
             begin=self.work.append,
             say=self.say,
             chain_at=self.chains.get,
-            archiver=archiver,
-            backups=backups,
+            archive=archive,
+            needs_of_backups=kept,
         )
 
     def say(self, checkpoint: Checkpoint, acked: Acked) -> None:
@@ -175,12 +176,11 @@ def test_nothing_goes_that_is_not_archived(shortening: Shortening) -> None:
     """An archive that ends before the place up to which it was asked for: another process began it anew, say."""
     asked: list[int] = []
 
-    def extend(index: int) -> dict[str, int]:
+    def archive(index: int) -> dict[str, int]:
         asked.append(index)
         return {shortening.topics.agreed: 500, shortening.topics.effects: 400}
 
-    archiver: Any = SimpleNamespace(extend=extend)
-    shortening.trimming = shortening.made(LogLimits(size=300), archiver=archiver)
+    shortening.trimming = shortening.made(LogLimits(size=300), archive=archive)
     shortening.tend(0.0)
     shortening.tend(1000.0)
     assert (asked, shortening.beginnings) == ([700], (500, 400))
@@ -214,8 +214,8 @@ def test_the_two_newest_backups_are_waited_for_up_to_the_hard_limit(
     put(tmp_path, shortening, 900, dc="dc2")
     put(tmp_path, shortening, 950, effects_id="of before")
     (tmp_path / "main.dc1-000000000960-20260101T000000Z").mkdir()
-    kept = BackupsKept(tmp_path, shortening.kafka, shortening.topics)
-    assert kept.needs() == {"the newest backups": 400}
+    kept = partial(needs_of_backups, tmp_path, shortening.kafka, shortening.topics)
+    assert kept() == {"the newest backups": 400}
     shortening.trimming = shortening.made(LogLimits(size=300), kept)
     with capture_logs() as said:
         shortening.tend(0.0)
@@ -226,21 +226,21 @@ def test_the_two_newest_backups_are_waited_for_up_to_the_hard_limit(
     shortening.tend(2000.0)
     shortening.tend(3000.0)
     assert shortening.beginnings == (650, 650)
-    assert kept.needs() == {}
+    assert kept() == {}
     put(tmp_path, shortening, 980)
-    assert kept.needs() == {"the newest backups": 980}
+    assert kept() == {"the newest backups": 980}
 
 
 def test_where_backups_cannot_be_read_the_log_is_kept(shortening: Shortening, tmp_path: Path) -> None:
     """An empty directory is one without backups, and one that is not there may be one that is not mounted."""
-    kept = BackupsKept(tmp_path / "backups", shortening.kafka, shortening.topics)
+    kept = partial(needs_of_backups, tmp_path / "backups", shortening.kafka, shortening.topics)
     shortening.trimming = shortening.made(LogLimits(size=300), kept)
     shortening.tend(0.0)
     shortening.tend(1000.0)
-    assert (kept.needs(), shortening.beginnings) == ({"backups that cannot be read": 0}, (0, 0))
+    assert (kept(), shortening.beginnings) == ({"backups that cannot be read": 0}, (0, 0))
     (tmp_path / "backups").mkdir()
     shortening.tend(2000.0)
-    assert (kept.needs(), shortening.beginnings) == ({}, (700, 650))
+    assert (kept(), shortening.beginnings) == ({}, (700, 650))
 
 
 def test_records_go_up_to_an_offset(kafka: str) -> None:

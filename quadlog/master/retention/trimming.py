@@ -24,17 +24,20 @@ from quadlog.clock import wall
 from quadlog.core.limits import LogLimits, Needs, cutoff
 from quadlog.core.records import Checkpoint, EffectsPlace
 from quadlog.errors import QuadlogError, Unavailable
+from quadlog.replay.job import run_job
+from quadlog.replay.stretches import Stretches
+from quadlog.snapshots.backups import backups_in, log_of, looked_through
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from quadlog.core.agreement.agreement import Agreement
     from quadlog.master.effects.effects_follower import EffectsFollower
-    from quadlog.master.retention.archiver import Archiver
-    from quadlog.master.retention.backups_kept import BackupsKept
     from quadlog.master.workers.worker_registry import WorkerRegistry
     from quadlog.masterstore.store import MasterStore
     from quadlog.ports import Acked
+    from quadlog.settings import MasterSettings
     from quadlog.topics import Topics
 
 log = structlog.get_logger()
@@ -45,6 +48,10 @@ ARCHIVED: Final = 10_000
 """With an archive, the minimum is a tenth of the size limit, at most this: each time, Spark is started."""
 ACKED_S: Final = 30.0
 """Seconds within which Kafka must acknowledge a checkpoint."""
+KEPT: Final = 2
+"""Number of backups that the log is kept for: the newest one may turn out to be damaged when it is needed."""
+NEWEST: Final = "the newest backups"
+UNREADABLE: Final = "backups that cannot be read"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +78,8 @@ class Trimming:
         begin: Callable[[Callable[[], None]], None],
         say: Callable[[Checkpoint, Acked], None],
         chain_at: Callable[[int], bytes | None],
-        archiver: Archiver | None = None,
-        backups: BackupsKept | None = None,
+        archive: Callable[[int], Mapping[str, int]] | None = None,
+        needs_of_backups: Callable[[], Mapping[str, int]] | None = None,
     ) -> None:
         """Prepare; the first check is after `every_s` seconds.
 
@@ -84,14 +91,14 @@ class Trimming:
             begin: runs a function in another thread.
             say: publishes a checkpoint.
             chain_at: chain hash of the local entry at an index; callable from any thread.
-            archiver: archives entries before they are deleted; None: there is no archive.
-            backups: reports what the newest backups need; None: there are no backups.
+            archive: as `archived_until`, by an index; None: there is no archive.
+            needs_of_backups: as the function of this name; None: there are no backups.
 
         """
         self._kafka, self._topics, self._limits = kafka, topics, limits
         self._every_ms, self._begin = every_s * 1000, begin
-        self._say, self._chain_at, self._archiver = say, chain_at, archiver
-        self._backups = backups
+        self._say, self._chain_at, self._archive = say, chain_at, archive
+        self._needs_of_backups = needs_of_backups
         self._next_at: float | None = None
         self._checkpoint: Checkpoint | None = None
         """Checkpoint of this check, until all of its entries are settled."""
@@ -153,8 +160,8 @@ class Trimming:
 
     def _cutoff(self, stock: Stock) -> tuple[int, tuple[str, ...]]:
         needs = stock.needs
-        if self._backups is not None:
-            needs = Needs({**needs.workers, **self._backups.needs()}, needs.others)
+        if self._needs_of_backups is not None:
+            needs = Needs({**needs.workers, **self._needs_of_backups()}, needs.others)
         limits = self._limits()
         found = cutoff(stock.last, self._older(limits), limits, needs)
         return found.index, found.kept_by
@@ -162,7 +169,7 @@ class Trimming:
     @property
     def _least(self) -> int:
         """Minimum entries for which the topics are shortened."""
-        worth = min(ARCHIVED, (self._limits().size or ARCHIVED) // 10) if self._archiver is not None else 0
+        worth = min(ARCHIVED, (self._limits().size or ARCHIVED) // 10) if self._archive is not None else 0
         return max(LEAST, worth)
 
     def _older(self, limits: LogLimits) -> int:
@@ -175,7 +182,7 @@ class Trimming:
             return Places(between, index_of_effect, beginning_of(self._kafka, topic)).last_before(offset)
 
     def _delete(self, index: int, checkpoint: Checkpoint, kept_by: tuple[str, ...]) -> None:
-        archived = self._archiver.extend(index) if self._archiver is not None else {}
+        archived = self._archive(index) if self._archive is not None else {}
         offsets: dict[str, int] = {}
         for topic, index_of, saved in (
             (self._topics.effects, index_of_effect, checkpoint.effects.offset),
@@ -201,6 +208,40 @@ class Trimming:
         self._say(checkpoint, lambda _: is_there.set())
         if not is_there.wait(ACKED_S):
             raise Unavailable(f"{self._topics.checkpoint} did not take a checkpoint within {ACKED_S:.0f} s")
+
+
+def archived_until(directory: Path, settings: MasterSettings, topics: Topics, index: int) -> dict[str, int]:
+    """Archive all entries up to an index that are not archived yet, by `quadlog archive` as a separate process.
+
+    Returns:
+        For the agreed and the effects topic, the offset before which all records are archived.
+
+    Raises:
+        QuadlogError: the entries cannot be archived, or not now.
+
+    """
+    run_job("archive", directory, settings, {"--until": str(index)})
+    log_topics = [topics.agreed, topics.effects]
+    ids = Admin(settings.kafka).ids(log_topics)
+    return {topic: Stretches(directory, topic, ids[topic]).end if topic in ids else 0 for topic in log_topics}
+
+
+def needs_of_backups(directory: Path, kafka: str, topics: Topics) -> dict[str, int]:
+    """Return the last entry of the older of the two newest backups that the log continues; empty without backups.
+
+    If the directory cannot be read, all entries are kept, as for a worker without a store.
+
+    Raises:
+        QuadlogError: Kafka does not report which records the topics have.
+
+    """
+    try:
+        paths = backups_in(directory)
+    except OSError as error:
+        log.warning("backups_unreadable", directory=str(directory), reason=str(error))
+        return {UNREADABLE: 0}
+    usable, _ = looked_through(paths, log_of(kafka, topics))
+    return {NEWEST: usable[:KEPT][-1].applied.index} if usable else {}
 
 
 def checkpoint_in(store: MasterStore, topics: Topics) -> Checkpoint | None:

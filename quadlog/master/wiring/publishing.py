@@ -21,13 +21,12 @@ from quadlog.master.effects.effects_copying import CopyingPorts, EffectsCopying
 from quadlog.master.events import EffectsEndLocated, EntriesRegained, EntryPublished
 from quadlog.master.http.proposals import new_id
 from quadlog.master.log.log_publisher import LogPublisher
-from quadlog.master.retention.archiver import Archiver
-from quadlog.master.retention.backups_kept import BackupsKept
-from quadlog.master.retention.trimming import Trimming
+from quadlog.master.retention.trimming import Trimming, archived_until, needs_of_backups
 from quadlog.master.split_reports.report_files import ReportFiles
 from quadlog.master.split_reports.report_job import make_reports
 from quadlog.master.split_reports.split_reporter import SplitReporter
 from quadlog.master.wiring.world import chain_in
+from quadlog.replay.job import remove_scratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,9 +166,9 @@ def trimming_of(world: World, agreement: Agreement) -> Trimming:
             hard_size=settings.log_hard_max_size,
         )
 
-    own, directory = world.sites.own, settings.log_archive
-    archiver = Archiver(directory, settings, own) if directory is not None else None
-    backups = BackupsKept(settings.backups, settings.kafka, own) if settings.backups is not None else None
+    own, archive, backups = world.sites.own, settings.log_archive, settings.backups
+    if archive is not None:
+        remove_scratch(settings)  # what a killed job left
     checkpoints = CheckpointProducer(world.outlet, own.checkpoint, world.sites.node)
     return Trimming(
         settings.kafka,
@@ -179,8 +178,8 @@ def trimming_of(world: World, agreement: Agreement) -> Trimming:
         begin=begin,
         say=lambda checkpoint, acked: checkpoints.publish(checkpoint, acked, at=wall()),
         chain_at=chain_in(world.store),
-        archiver=archiver,
-        backups=backups,
+        archive=partial(archived_until, archive, settings, own) if archive else None,
+        needs_of_backups=partial(needs_of_backups, backups, settings.kafka, own) if backups else None,
     )
 
 
