@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from concurrent.futures import wait
@@ -12,9 +13,11 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from quadlog.broker.connection import client_settings
+from quadlog.errors import StateError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
+    from pathlib import Path
 
 EVERY_S: Final = 2.0
 """Seconds between two lookups of the ids: for this long a re-created topic may be taken for the old one."""
@@ -203,3 +206,33 @@ class Identities:
             return {}
         self._known[topic] = answer
         return {topic: (answer, known is not None)}
+
+
+class TopicIds(dict[str, str]):
+    """Ids of topics, by name, that are stored in a file: offsets are valid only in the topics of these ids."""
+
+    def __init__(self, path: Path, otherwise: str) -> None:
+        """Read the file; `otherwise` tells what happens without it.
+
+        Raises:
+            StateError: the file exists and cannot be read.
+
+        """
+        self._path: Final = path
+        self._lock = threading.Lock()
+        try:
+            found: Any = json.loads(path.read_text())
+        except FileNotFoundError:
+            found = {}
+        except ValueError as error:
+            raise StateError(f"{path} cannot be read: {error}; remove it, and {otherwise}") from error
+        super().__init__({str(topic): str(identity) for topic, identity in found.items()})
+
+    def note(self, ids: Mapping[str, str]) -> None:
+        """Store ids; on any thread.  A crash between any two steps is harmless."""
+        with self._lock:
+            self.update(ids)
+            making = self._path.with_suffix(".new")
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            making.write_text(json.dumps(self))
+            making.replace(self._path)

@@ -143,7 +143,7 @@ class MutedProcess:
         def lacks(topic: str, gap: Gap) -> None:
             self._stop_copying(TopicLost(f"{topic}, which is followed, {gap}"))
 
-        watched = Watched({topic: self._followed.known(topic)}, recognised, lacks, is_vital=False)
+        watched = Watched({topic: self._followed.get(topic)}, recognised, lacks, is_vital=False)
         tail = KafkaTail(
             self._their_kafka,
             client=name,

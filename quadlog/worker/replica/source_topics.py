@@ -6,22 +6,21 @@ they were lost and not rebuilt, the worker stops: its quads may be all that is l
 
 from __future__ import annotations
 
-import json
 import shutil
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from consumers import rounds
 from quadlog.broker import beginning_of, records_between
-from quadlog.errors import ForeignRecord, StateError, TopicLost
+from quadlog.broker.identity import TopicIds
+from quadlog.errors import ForeignRecord, TopicLost
 from quadlog.snapshots.backups import SourceTopicIds
 from quadlog.worker.repair.mender import FORKS, put_aside
 from quadlog.worker.replica.out_of_log import KnownHoles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from quadlog.anchors import Gap
     from quadlog.broker import Hole
@@ -40,7 +39,7 @@ class SourceTopics:
         """Load the stored topic ids; `leave` ends the process in order, from any thread."""
         self._settings, self._topics, self._leave = settings, topics, leave
         self._path: Final = settings.data_dir / _FILE
-        self._ids: Final = _read(self._path)
+        self._ids: Final = TopicIds(self._path, "the worker takes the topics for those it knew")
         self.known: Final[dict[str, str | None]] = {
             topic: self._ids.get(topic) for topic in (topics.agreed, topics.effects)
         }
@@ -59,8 +58,7 @@ class SourceTopics:
 
         """
         if not is_other and identity is not None:
-            self._ids[topic] = identity
-            self._write()
+            self._ids.note({topic: identity})
         elif identity is not None and self._was_rebuilt():
             log.warning("data_centre_rebuilt", topic=topic)
             self.wanted = True
@@ -115,22 +113,3 @@ class SourceTopics:
         except ForeignRecord:
             return False
         return any(not post.view.members for post in posts)
-
-    def _write(self) -> None:
-        making = self._path.with_suffix(".new")
-        making.write_text(json.dumps(self._ids))
-        making.replace(self._path)
-
-
-def _read(path: Path) -> dict[str, str]:
-    """Return the stored topic ids; none if there is no file yet."""
-    try:
-        found: Any = json.loads(path.read_text())
-    except FileNotFoundError:
-        return {}
-    except ValueError as error:
-        message = (
-            f"{path} cannot be read: {error}; remove it, and the worker takes the topics for those it knew"
-        )
-        raise StateError(message) from error
-    return {str(topic): str(identity) for topic, identity in found.items()}
