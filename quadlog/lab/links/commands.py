@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from quadlog.errors import QuadlogError, UserError
-from quadlog.lab.links.loop import READ
+from quadlog.lab.links.loop import READ, SocketHandler
 from quadlog.lab.links.relay import HOST
 
 if TYPE_CHECKING:
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 LONGEST: Final = 65536
 """Maximum bytes of a request."""
 ANSWER_TIMEOUT: Final = 1.0
-"""Seconds to send an answer; it fits into the socket's buffer, so normally this does not wait."""
+"""Seconds to receive a request, and to send an answer: the lab sends the request at once, and an answer fits into the
+socket's buffer, so normally this does not wait."""
 
 log = structlog.get_logger()
 
 
-class Commands:
+class Commands(SocketHandler):
     """Server that executes commands one after the other."""
 
     def __init__(
@@ -42,20 +43,22 @@ class Commands:
             OSError: the port is taken.
 
         """
-        self._loop, self._relay, self._save = loop, relay, save
+        self._relay, self._save = relay, save
         self._watch: SocketWatch = loop.watch(socket.create_server((HOST, port)), self, READ)
 
     def readable(self) -> None:
-        """Accept a client."""
+        """Accept a client, and answer its request."""
         try:
             asker, _ = self._watch.socket.accept()
         except OSError:
             return
-        _Asker(self._loop, asker, self.answer)
-
-    def writable(self) -> None:
-        """Fail, since writability is never watched."""
-        raise AssertionError
+        asker.settimeout(ANSWER_TIMEOUT)
+        try:
+            with asker, asker.makefile("rwb") as lines:
+                if (line := lines.readline(LONGEST)).endswith(b"\n"):
+                    lines.write(json.dumps(self.answer(line)).encode() + b"\n")
+        except OSError as error:
+            log.warning("links_answer_failed", error=repr(error))
 
     def answer(self, line: bytes) -> dict[str, Any]:
         """Execute one command, and return the answer."""
@@ -92,33 +95,3 @@ class Commands:
         self._save(wanted)
         self._relay.set(wanted)
         log.info("links_changed", **request)
-
-
-class _Asker:
-    """One connection of a client, which is closed after the first answer."""
-
-    def __init__(
-        self, loop: SocketLoop, sock: socket.socket, answer: Callable[[bytes], dict[str, Any]]
-    ) -> None:
-        self._answer = answer
-        self._heard = b""
-        self._watch: SocketWatch = loop.watch(sock, self, READ)
-
-    def readable(self) -> None:
-        """Receive a piece of the request; answer when it is complete."""
-        try:
-            piece = self._watch.socket.recv(LONGEST)
-            self._heard += piece
-            if self._heard.endswith(b"\n"):
-                said = json.dumps(self._answer(self._heard)).encode() + b"\n"
-                self._watch.socket.settimeout(ANSWER_TIMEOUT)
-                self._watch.socket.sendall(said)
-            elif piece and len(self._heard) < LONGEST:
-                return
-        except OSError as error:
-            log.warning("links_answer_failed", error=repr(error))
-        self._watch.close()
-
-    def writable(self) -> None:
-        """Fail, since writability is never watched."""
-        raise AssertionError

@@ -12,7 +12,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from quadlog.lab.links.flow import Flow
-from quadlog.lab.links.loop import READ, WRITE
+from quadlog.lab.links.loop import READ, WRITE, SocketHandler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ LINGER_NOT: Final = struct.pack("ii", 1, 0)
 """Linger option with which a close sends a reset."""
 
 
-class SocketEnd:
+class SocketEnd(SocketHandler):
     """One socket of a connection, between the flow that reads it and the flow that writes it."""
 
     __slots__ = ("_watch", "connection", "into", "out", "socket")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from quadlog.lab.links.flow import Flow
     from quadlog.lab.links.loop import SocketLoop
 
 BURST: Final = 0.05
@@ -52,13 +53,6 @@ class Bucket:
         return max(0.0, (PACKET - tokens) / self.rate)
 
 
-class Waiting(Protocol):
-    """A flow with bytes to read but without a grant."""
-
-    def enter(self, most: int) -> None:
-        """Read up to `most` bytes now, and spend them."""
-
-
 class Lane:
     """The delay and the bucket that all connections of one direction share.
 
@@ -74,7 +68,7 @@ class Lane:
         self.passed = 0
         """Bytes that entered."""
         self._loop = loop
-        self._queue: deque[Waiting] = deque()
+        self._queue: deque[Flow] = deque()
         self._timer: object = None
         """Token of the valid timer; a change of the rate replaces it."""
 
@@ -103,8 +97,8 @@ class Lane:
         if self.bucket is not None:
             self.bucket.spend(count)
 
-    def wait(self, flow: Waiting) -> None:
-        """Queue a flow until its turn; it must not be in the queue already."""
+    def wait(self, flow: Flow) -> None:
+        """Queue a flow that has bytes to read but no grant until its turn; it must not be in the queue already."""
         self._queue.append(flow)
         if self._timer is None:
             self._call_next()

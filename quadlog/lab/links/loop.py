@@ -9,7 +9,7 @@ import heapq
 import selectors
 import time
 from itertools import count
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import socket
@@ -19,14 +19,18 @@ READ: Final = selectors.EVENT_READ
 WRITE: Final = selectors.EVENT_WRITE
 
 
-class SocketHandler(Protocol):
+class SocketHandler:
     """Handler of a socket's events."""
+
+    __slots__ = ()
 
     def readable(self) -> None:
         """Handle bytes to read, a connection to accept, or a peer that has closed."""
+        raise NotImplementedError
 
     def writable(self) -> None:
-        """Handle room to write, or the end of a connect."""
+        """Handle room to write, or the end of a connect; fail if neither is ever watched."""
+        raise AssertionError
 
 
 class SocketWatch:
@@ -60,7 +64,7 @@ class SocketWatch:
 
 
 class SocketLoop:
-    """Runs handlers; none of them may block."""
+    """Runs handlers; none of them may block, except for the short exchange of a command."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()

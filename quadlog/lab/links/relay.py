@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from quadlog.lab.links.connection import LinkConnection
 from quadlog.lab.links.lane import Lane
-from quadlog.lab.links.loop import READ
+from quadlog.lab.links.loop import READ, SocketHandler
 from quadlog.lab.links.state import routes_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class ListenDoor:
         return self.opener, self.target
 
 
-class _OpenDoor:
+class _OpenDoor(SocketHandler):
     """Door with its listening socket."""
 
     def __init__(self, relay: LinkRelay, loop: SocketLoop, door: ListenDoor) -> None:
@@ -67,10 +67,6 @@ class _OpenDoor:
             self._loop.at(time.monotonic() + FULL_PAUSE, lambda: self._watch.want(READ))
             return
         self._relay.knock(client, self.door)
-
-    def writable(self) -> None:
-        """Fail, since writability is never watched."""
-        raise AssertionError
 
     def close(self) -> None:
         """Stop listening."""
