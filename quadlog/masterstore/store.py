@@ -17,7 +17,6 @@ store receives the log: see `quadlog.masterstore.bootstrap_log`.
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 import struct
@@ -33,13 +32,13 @@ from quadlog.core.agreement.limbo import marks_of
 from quadlog.core.membership.incarnations import CHANCE_BYTES, new_incarnation
 from quadlog.core.messages import POST_LIMIT, RecoveredState
 from quadlog.core.model import HASH_SIZE, START, LogPosition, Pair
-from quadlog.core.records import Cut, Handover, Reached, Seed, Term
+from quadlog.core.records import Cut, Reached, Seed
 from quadlog.damage import refuse_damage
 from quadlog.errors import SetupError
 from quadlog.failpoints import Failpoint, visit
 from quadlog.masterstore import staged_log
 from quadlog.masterstore.bootstrap_log import BootstrapLog
-from quadlog.masterstore.hard_state import pack_standing, unpack_standing
+from quadlog.masterstore.hard_state import DUTY, pack_standing, unpack_standing
 from quadlog.masterstore.rows import ID, INDEX, LOGGED, PAIR, Row, logged_from, newest
 
 if TYPE_CHECKING:
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
 
     from quadlog.core.messages import Adopted, Save
     from quadlog.core.model import HardState, Payload
+    from quadlog.core.records import Handover
 
 FAMILIES: Final = ("meta", "queue", "payloads", "log", "ids", "rejected", "ended", *staged_log.FAMILIES)
 
@@ -238,7 +238,7 @@ class MasterStore:
         if taken.floor:
             batch.put(b"floor", INDEX.pack(taken.floor), meta)
         if taken.duty is not None:
-            batch.put(b"duty", _packed(taken.duty), meta)
+            batch.put(b"duty", DUTY.dump_json(taken.duty), meta)
         if taken.seed is not None:
             batch.put(b"seed", codec.encode_seed(taken.seed), meta)
         self._put_topics(batch, taken)
@@ -403,7 +403,7 @@ class MasterStore:
     def duty(self) -> tuple[Handover, Handover] | None:
         """Return the newest handover as agreed, and the newest one in the effects; None before anything was saved."""
         value: bytes | None = self._families["meta"].get(b"duty")
-        return None if value is None else _unpacked(value)
+        return None if value is None else DUTY.validate_json(value)
 
     def last_cut(self) -> Cut | None:
         """Return the last cut of the log, as written to the agreed topic; None if the log was never cut."""
@@ -447,35 +447,3 @@ def _cut_of(save: Save, adopted: Adopted, held: int) -> Cut:
 def _packed_reached(reached: Reached) -> bytes:
     end = reached.end
     return _REACHED.pack(reached.offset, reached.held, reached.epoch, end.index, end.chain)
-
-
-def _packed(duties: Iterable[Handover]) -> bytes:
-    return json.dumps(
-        [
-            {
-                "index": duty.index,
-                "term": duty.term.hex(),
-                "dc": duty.dc,
-                "start": duty.start,
-                "epoch": duty.epoch,
-                "terms": [(term.epoch, term.id.hex(), term.after) for term in duty.terms],
-            }
-            for duty in duties
-        ]
-    ).encode()
-
-
-def _unpacked(value: bytes) -> tuple[Handover, Handover]:
-    agreed, heard = map(_handover, json.loads(value))
-    return agreed, heard
-
-
-def _handover(said: Any) -> Handover:  # noqa: ANN401 - JSON
-    return Handover(
-        index=said["index"],
-        term=bytes.fromhex(said["term"]),
-        dc=said["dc"],
-        start=said["start"],
-        epoch=said["epoch"],
-        terms=tuple(Term(epoch, bytes.fromhex(name), after) for epoch, name, after in said["terms"]),
-    )
