@@ -120,13 +120,7 @@ class Identities:
     """The topic ids of one cluster, looked up periodically without blocking the caller.  Owned by one thread."""
 
     def __init__(self, bootstrap: str, known: Mapping[str, str | None]) -> None:
-        """Create a client that connects on the first request.
-
-        Args:
-            bootstrap: bootstrap servers of the cluster.
-            known: ids by topic, as they were when offsets in the topics were stored; None if unknown.
-
-        """
+        """Create a client that connects on the first request; `known`: ids when offsets were stored; None: unknown."""
         # Logs nothing: whatever keeps this client from the broker also affects the tail, whose consumer reports it.
         self._settings: Final = {
             **client_settings(bootstrap),

@@ -49,12 +49,9 @@ class BrokerSecurity:
         return self.password_file(user).read_text("ascii")
 
     def prepare(self, java: Java, users: Iterable[str], hosts: str) -> None:
-        """Make what is missing.
+        """Make what is missing; a broker knows the users that it was formatted with.
 
-        Args:
-            java: its `keytool` makes the certificate.
-            users: their names; a broker knows those that it was formatted with.
-            hosts: names and addresses of the brokers, such as `ip:127.0.0.1,dns:localhost`.
+        `hosts`: names and addresses of the brokers, such as `ip:127.0.0.1,dns:localhost`.
 
         Raises:
             SetupError: there is no keytool, or it fails.

@@ -19,12 +19,8 @@ def run_tool(
 ) -> NoReturn:
     """Replace this process with the tool, which sets output and exit code.
 
-    Args:
-        name: name of the tool, as in `TOOLS`.
-        arguments: its arguments.
-        properties: text of a file of Java properties for a tool that connects to Kafka, unless the arguments give one.
-        jvm: options of Java.
-
+    `properties`: text of a file of Java properties for a tool that connects to Kafka, unless the arguments give one;
+    `jvm`: options of Java.
     """
     class_name = main_class(name)
     installation = prepare(lambda line: print(line, file=sys.stderr, flush=True))  # noqa: T201

@@ -56,14 +56,7 @@ class StagedLog:
         handles: Mapping[str, ColumnFamily],
         write: Callable[[WriteBatch], None],
     ) -> None:
-        """Continue the branch that was being read, and complete an interrupted adoption.
-
-        Args:
-            families: column families of the whole store.
-            handles: handles of the same families.
-            write: function that writes a batch, and syncs it.
-
-        """
+        """Continue the branch that was being read, and complete an interrupted adoption; `write` also syncs."""
         self.families: Final = families
         self._handles, self._write = handles, write
         self._reading = BranchCache()

@@ -70,16 +70,7 @@ class LinkConnection:
         lanes: tuple[Lane, Lane],
         gone: Callable[[LinkConnection], None],
     ) -> None:
-        """Begin to connect.
-
-        Args:
-            loop: event loop.
-            client: accepted socket.
-            address: address of the server.
-            lanes: lane to the server, and lane back.
-            gone: called when the connection is closed.
-
-        """
+        """Begin to connect; `lanes`: to the server, and back; `gone` is called when the connection is closed."""
         there, back = lanes
         self._gone = gone
         self.is_open = False

@@ -68,21 +68,11 @@ class Duty:
         propose: Callable[[Handover, str], None],
         witnesses: frozenset[str] = frozenset(),
     ) -> None:
-        """Resume from the newest agreed duty.
+        """Resume from the newest agreed duty, in the installed view of these data centres.
 
-        Args:
-            dc: this data centre.
-            view: the installed view.
-            dcs: the data centres of that view.
-            agreed: the newest agreed handover.
-            ledger: the ledger that follows the own effects topic, which is the home's or a copy of it.
-            worker_registry: the workers of this data centre.
-            locate: function that finds the end of the effects of the data centre that gets the duty, and has
-                `located` called.
-            hand_over: function that writes a handover to the own topic.
-            propose: function that proposes to move the duty to another data centre.
-            witnesses: data centres that evaluate nothing and never get the duty.
-
+        `ledger` follows the own effects topic, which is the home's or a copy of it.  `locate` finds the end of the
+        effects of the data centre that gets the duty, and has `located` called; `hand_over` writes a handover to the
+        own topic; `propose` proposes to move the duty to another data centre.  `witnesses` never get the duty.
         """
         self._witnesses: Final = witnesses
         self._full = frozenset[str]()
@@ -104,13 +94,7 @@ class Duty:
         return self._ledger.duty.term == self.agreed.term
 
     def install(self, view: View, dcs: Iterable[str]) -> None:
-        """Give the duty to the home of a newly installed view, whichever data centre had it before.
-
-        Args:
-            view: the installed view.
-            dcs: the data centres of that view.
-
-        """
+        """Give the duty to the home of a newly installed view of these data centres, whichever had it before."""
         self._view, self._dcs = view, [view.home, *sorted(set(dcs) - {view.home})]
         if self.agreed.epoch != view.epoch:
             self.agreed = Handover(index=0, term=view.id, dc=view.home, epoch=view.epoch)

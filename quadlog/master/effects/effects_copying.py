@@ -133,15 +133,7 @@ class EffectsCopying:
     """
 
     def __init__(self, *, dc: str, ledger: EffectsLedger, mirror: EffectsMirror, reach: CopyingPorts) -> None:
-        """Start without copying anything.
-
-        Args:
-            dc: this data centre.
-            ledger: the ledger that follows the own topic.
-            mirror: the producer for the own topic.
-            reach: the functions of the environment.
-
-        """
+        """Start without copying anything; `ledger` and `mirror` are those of the own topic."""
         self._dc, self._ledger, self._mirror, self._reach = dc, ledger, mirror, reach
         self._source: EffectsSource | None = None
         self._next: int | None = None

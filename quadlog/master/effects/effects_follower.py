@@ -45,18 +45,8 @@ class EffectsFollower:
     ) -> None:
         """Resume at the saved offset of the topic.
 
-        Args:
-            ledger: the ledger that follows the topic.
-            store: the store of the log, and of the offset up to which the topic was heard.
-            topic: the own effects topic.
-            pending_requests: receives rejections, and the index after which effects are decided again.
-            worker_registry: the workers of this data centre; it learns how far back they must go.
-            dc: this data centre.
-            standing: the standing of this master.
-            read: function that reads the topic again from an offset on.
-            note: function that is called with each entry that is found to be synchronous by its effect.
-            pending_effects: function that returns the index up to which effects are known that the topic lacks.
-
+        `read` reads the topic again from an offset on.  `pending_effects` returns the index up to which effects are
+        known that the topic lacks.  `note` is called with each entry that is found to be synchronous by its effect.
         """
         self.ledger: Final = ledger
         self.topic: Final = topic
@@ -160,9 +150,7 @@ class EffectsFollower:
     def on_record(self, record: Record, *, agreed: int) -> bool:
         """Apply the next record of the topic; return whether it changed the history that is followed, or the duty.
 
-        Args:
-            record: the next record.
-            agreed: index of the last entry of the log.
+        `agreed`: index of the last entry of the log.
 
         Raises:
             ForeignRecord: another program wrote it.

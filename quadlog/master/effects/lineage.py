@@ -53,10 +53,7 @@ def furthest(
 ) -> tuple[str, int] | None:
     """Return which data centre has most of the own history beyond `index`, and up to where; None if none has more.
 
-    Args:
-        own: terms of the own history.
-        index: index of the last own effect.
-        others: effects as reported by the masters' last posts, by data centre.
+    The own effects end at `index`; `others`: effects as reported by the masters' last posts, by data centre.
 
     >>> from quadlog.core.records import Term
     >>> one, two = Term(2, b"1", 100), Term(4, b"2", 140)

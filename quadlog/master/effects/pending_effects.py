@@ -43,16 +43,7 @@ class PendingEffects:
         last: Callable[[], int],
         chain_at: Callable[[int], bytes | None],
     ) -> None:
-        """Start without foreseeing anything.
-
-        Args:
-            outlet: the outlet to the own effects topic.
-            ledger: the ledger that follows that topic.
-            pending_requests: receives rejections.
-            last: function that returns the index of the last own entry.
-            chain_at: function that returns the chain hash of the own entry at an index.
-
-        """
+        """Foresee nothing yet; `last`: index of the last own entry; `chain_at`: chain hash of the one at an index."""
         self._outlet, self._own, self._pending_requests = outlet, ledger, pending_requests
         self._last, self._chain_at = last, chain_at
         self._ledger: EffectsLedger | None = None
@@ -67,13 +58,7 @@ class PendingEffects:
             log.info("effects_topic_bypassed", behind=self._own.index)
 
     def tick(self, *, is_full: bool, applied: int) -> None:
-        """Stop foreseeing once the topic has the effects, and a worker here shows them.
-
-        Args:
-            is_full: True if the topic accepts no records.
-            applied: index up to which a worker here shows what was decided.
-
-        """
+        """Stop foreseeing once the topic has the effects, and a worker here shows them, as it does up to `applied`."""
         if self._ledger is None or is_full:
             self._until = None
             return

@@ -40,14 +40,7 @@ class TopicHealth:
     """Health of the own effects topic.  Owned by the node's thread; times are steady milliseconds."""
 
     def __init__(self, worker_registry: WorkerRegistry, outlet: Renewable, topic: str) -> None:
-        """Start with the assumption that the topic accepts records.
-
-        Args:
-            worker_registry: the workers of this data centre.
-            outlet: the outlet through which this master writes copies, handovers and rewinds.
-            topic: the own effects topic.
-
-        """
+        """Assume that the topic accepts records; `outlet` writes this master's copies, handovers and rewinds to it."""
         self._worker_registry, self._outlet, self._topic = worker_registry, outlet, topic
         self._patience: Final = StallDetector(PATIENCE_MS)
         self._seen_at = self._since = float("-inf")

@@ -80,15 +80,7 @@ class Joining:
     def __init__(
         self, agreement: Agreement, beside: StagedLog, dc_of: Mapping[str, str], reach: JoiningPorts
     ) -> None:
-        """Start without reading; a log that was being read before a restart is read again.
-
-        Args:
-            agreement: the agreement, which names the side to join and receives the progress.
-            beside: the store of entries that were read.
-            dc_of: data centre of every master.
-            reach: the functions of the environment.
-
-        """
+        """Start without reading; a log that was being read before a restart is read again."""
         self._agreement, self._beside, self._dc_of, self._reach = agreement, beside, dc_of, reach
         self._joined: JoinedSide | None = None
         self._consumer: AgreedConsumer | None = None

@@ -45,14 +45,7 @@ class Reachability:
     """
 
     def __init__(self, node: str, dc_of: Mapping[str, str], *, patience_ms: float) -> None:
-        """Start with nothing heard and nobody missed.
-
-        Args:
-            node: id of this master.
-            dc_of: data centre of each master.
-            patience_ms: milliseconds for which a data centre may be silent.
-
-        """
+        """Start with nothing heard and nobody missed; a data centre may be silent for `patience_ms` milliseconds."""
         self._node: Final = node
         self.dc_of: Final = dc_of
         self._others: Final = sorted(set(dc_of.values()) - {dc_of[node]})

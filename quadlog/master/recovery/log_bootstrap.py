@@ -133,15 +133,7 @@ class LogBootstrap:
     """Recovery of one master's log, before it takes part."""
 
     def __init__(self, settings: MasterSettings, store: MasterStore, topics: Topics, server: Server) -> None:
-        """Prepare; no request is sent yet.
-
-        Args:
-            settings: settings of this master.
-            store: its store.
-            topics: topics of its data centre.
-            server: its HTTP server, which holds the port.
-
-        """
+        """Prepare; no request is sent yet.  `server` holds the port."""
         self._kafka, self._store, self._topics, self._server = settings.kafka, store, topics, server
         others = sorted(settings.peer.values(), key=lambda peer: peer.dc != settings.dc)
         self._urls: Final = [peer.url for peer in others]

@@ -34,16 +34,9 @@ EVERY_S: Final = 5.0
 class TopicMonitor:
     """Monitor of topics.  Any thread may read its results, which are empty without `start`."""
 
-    def __init__(self, kafka: str, topics: Topics, *, every_s: float = EVERY_S) -> None:
-        """Prepare; nothing is requested before `start`.
-
-        Args:
-            kafka: bootstrap servers of the data centre.
-            topics: its topics.
-            every_s: seconds between two checks.
-
-        """
-        self._kafka, self._topics, self._every_s = kafka, topics, every_s
+    def __init__(self, kafka: str, topics: Topics) -> None:
+        """Prepare; nothing is requested before `start`."""
+        self._kafka, self._topics = kafka, topics
         self._rules: Final = rules_of(topics)
         self._admin: Admin | None = None
         self._beginnings: dict[str, int] = {}
@@ -75,7 +68,7 @@ class TopicMonitor:
                 log.debug("topic_settings_unknown", reason=str(error))
             except Exception:
                 log.exception("topic_settings_unknown")
-            self._ended.wait(self._every_s)
+            self._ended.wait(EVERY_S)
 
     def check(self) -> None:
         """Check once.

@@ -19,13 +19,7 @@ Said = TypeVar("Said")
 
 
 def understood(records: Iterable[Record], hear: Callable[[Record], Said]) -> Iterator[tuple[Record, Said]]:
-    """Yield the records that are quadlog's, each with its content.
-
-    Args:
-        records: records of a topic.
-        hear: decodes a record; raises ForeignRecord if it is not quadlog's.
-
-    """
+    """Yield the records that are quadlog's, each with its content; `hear` raises ForeignRecord for others."""
     is_told = False
     for record in records:
         try:

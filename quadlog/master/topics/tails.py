@@ -34,14 +34,8 @@ class Tails:
     ) -> None:
         """Prepare; nothing is read before `start`.
 
-        Args:
-            sites: the data centres.
-            store: has the position in each topic.
-            hear: receives the records that were read.
-            recognised: receives the ids of these topics, see `Watched`.
-            lacks: receives those topics that do not continue where they were read up to, see `Watched`.
-            failed: ends the process with a reason.
-
+        `hear` receives the records that were read.  `recognised` and `lacks`: see `Watched`.  `failed` ends the
+        process with a reason.
         """
         self._sites, self._store = sites, store
         self._tails: dict[str, KafkaTail] = {}
@@ -61,13 +55,7 @@ class Tails:
             )
 
     def start(self, *, payloads_end: int, agreed_end: int) -> None:
-        """Start to read.
-
-        Args:
-            payloads_end: end offset of the local payloads topic at this start.
-            agreed_end: end offset of the local agreed topic at this start.
-
-        """
+        """Start to read; both ends: end offsets of the local topics at this start."""
         # The only master of a data centre wrote all payloads there: acknowledgements report new ones.
         until = {} if self._sites.has_company else {self._sites.own.payloads: payloads_end}
         for dc, tail in self._tails.items():

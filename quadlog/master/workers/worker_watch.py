@@ -68,15 +68,7 @@ class WorkerWatch:
         *,
         max_lag_ms: float,
     ) -> None:
-        """Start without suspicion.
-
-        Args:
-            worker_registry: the workers.
-            ledger: states after the newest effects.
-            worker_actions: actions.
-            max_lag_ms: milliseconds for which a worker may lack a decided entry before an alarm is raised.
-
-        """
+        """Start without suspicion; a worker that lacks an entry `max_lag_ms` after its decision raises an alarm."""
         self.alarms: Final = Alarms()
         self._worker_registry, self._ledger, self._worker_actions = worker_registry, ledger, worker_actions
         self._max_lag = max_lag_ms
