@@ -45,15 +45,6 @@ class EntryStretch:
         return is_next and (self.epoch, self.cut) == (other.epoch, other.cut)
 
 
-class Start(NamedTuple):
-    """Where to begin to read entries after one of a path."""
-
-    offset: int
-    last: LogPosition
-    cut: int
-    """Epoch of the newest cut before, as `AgreedConsumer` needs it."""
-
-
 class Path:
     """Entries in the order of the log, as one topic has them."""
 

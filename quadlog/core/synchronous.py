@@ -16,7 +16,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from quadlog.core.model import LogPosition, Payload, Transaction, TransactionKind, hash_of
+from quadlog.core.model import LogPosition, Transaction, TransactionKind, hash_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,13 +105,6 @@ class Decision:
         transaction_id, digest = self.key
         options = {TARGET: f"{self.index}:{self.chain.hex()}"}
         return Transaction(id=transaction_id, digest=digest, kind=self.kind, options=options)
-
-    @property
-    def payload(self) -> Payload:
-        """Its payload, which is empty."""
-        return Payload(
-            transaction=self.transaction, origin="", origin_dc="", created=0, media_type="", body=b""
-        )
 
     def concerns(self, point: LogPosition) -> bool:
         """Return whether it decides a synchronous transaction at this point, as far as none before it does."""

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyoxigraph import Literal, NamedNode, Quad
 
+from quadlog.core.effects import signature
 from quadlog.core.effects.effect import Change
-from quadlog.core.effects.lines import lines_of, signature_after
+from quadlog.core.effects.lines import lines_of
 from quadlog.quadstore.quadstore import QuadStore
 from quadlog.worker.repair.health import Health
 from quadlog.worker.repair.scrub import Scrubber
@@ -55,7 +56,7 @@ def apply_for(store: QuadStore, numbers: Iterator[int], seconds: float) -> float
         changes = [Change(inserted=tuple(quads(numbers, QUADS_EACH))) for _ in range(BATCH)]
         total = store.applied.signature
         for change in changes:
-            total = signature_after(total, change)
+            total = signature.after(total, lines_of(change))
         store.apply(
             list(map(lines_of, changes)),
             replace(store.applied, index=store.applied.index + BATCH, signature=total),
@@ -98,7 +99,7 @@ def main() -> None:
         store = QuadStore.open(place / "quads")
         loaded = quads(numbers, size)
         store._store.bulk_extend(loaded)
-        total, bulk = signature_after(0, Change(inserted=tuple(loaded))), len(loaded)
+        total, bulk = signature.after(0, lines_of(Change(inserted=tuple(loaded)))), len(loaded)
         del loaded
         store.apply([], replace(store.applied, index=1, signature=total, quads=bulk))
         began = time.monotonic()

@@ -21,7 +21,8 @@ VICTIM = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from quadlog.core.effects.lines import lines_of, signature_after
+from quadlog.core.effects import signature
+from quadlog.core.effects.lines import lines_of
 from quadlog.core.effects.effect import effect_of
 from quadlog.core.sparql.update import parse_update
 from quadlog.quadstore.quadstore import QuadStore
@@ -53,7 +54,7 @@ while True:
         change = effect_of(parse_update(text, tx_id=b"%d" % n), store)
         batch.append(lines_of(change))
         applied = replace(applied, index=applied.index + 1, quads=applied.quads + change.growth,
-                          signature=signature_after(applied.signature, change))
+                          signature=signature.after(applied.signature, lines_of(change)))
     store.apply(batch, applied)
 """
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pyoxigraph import BlankNode, NamedNode, RdfFormat, parse
 
-from quadlog.core.effects import signature
 from quadlog.core.effects.effect import Change
 from quadlog.core.effects.signature import quad_line
 
@@ -96,11 +95,6 @@ def change_of(lines: Lines) -> Change:
         filled=tuple(map(graph_of, lines.filled)),
         dropped=tuple(map(graph_of, lines.dropped)),
     )
-
-
-def signature_after(before: int, change: Change) -> int:
-    """Return the signature after a change to a state whose signature is ``before``."""
-    return signature.after(before, lines_of(change))
 
 
 def quads_of(lines: Iterable[str]) -> Iterable[Quad]:

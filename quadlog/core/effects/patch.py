@@ -260,11 +260,6 @@ def _refuse(number: int, why: str) -> NoReturn:
     raise SyntaxRefused(f"not an RDF Patch that is understood here: line {number}: {why}")
 
 
-def adding(quads: Iterable[Quad]) -> Iterator[bytes]:
-    """Return the lines of a patch that add quads."""
-    return (f"A {quad} .\n".encode() for quad in quads)
-
-
 def pattern_line(subject: Term | None, predicate: NamedNode | None, value: Term | None, graph: str) -> str:
     """Return the line that removes all matching quads; ``graph``: an IRI in angle brackets, ``DEFAULT`` or ``*``.
 

@@ -16,9 +16,10 @@ from pyoxigraph import Literal, NamedNode, Quad
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from quadlog.core.effects import signature
 from quadlog.core.effects.control import Control, ControlChange, ControlKind
 from quadlog.core.effects.effect import Change
-from quadlog.core.effects.lines import lines_of, signature_after
+from quadlog.core.effects.lines import lines_of
 from quadlog.core.model import LogPosition
 from quadlog.errors import QuadlogError
 from quadlog.kafka.ports import free_ports
@@ -75,7 +76,7 @@ def filled(path: Path, quads: int, *, index: int = 7, effects_offset: int = 99) 
             for number in range(quads)
         )
     )
-    total = signature_after(store.applied.signature, change)
+    total = signature.after(store.applied.signature, lines_of(change))
     applied = replace(store.applied, index=index, signature=total, quads=quads, effects_offset=effects_offset)
     store.apply([lines_of(change)], applied, controls=[ControlChange(name="one", control=CONTROL)])
     return store

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from pyoxigraph import NamedNode
 
+from quadlog.core.effects import signature
 from quadlog.core.effects.effect import Change, effect_of
-from quadlog.core.effects.lines import lines_of, signature_after
+from quadlog.core.effects.lines import lines_of
 from quadlog.core.sparql.operations import DataOperation, DeleteData, InsertData
 from quadlog.core.sparql.update import parse_update
 
@@ -25,7 +26,7 @@ def after(applied: Applied, change: Change) -> Applied:
     return replace(
         applied,
         index=applied.index + 1,
-        signature=signature_after(applied.signature, change),
+        signature=signature.after(applied.signature, lines_of(change)),
         quads=applied.quads + change.growth,
     )
 

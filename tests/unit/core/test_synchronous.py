@@ -25,7 +25,7 @@ def test_a_decision_is_in_its_digest(kind: TransactionKind) -> None:
     transaction_id, digest = decision.key
     assert (len(transaction_id), len(digest)) == (16, 32)
     assert decision_in(digest) == decision == Decision(kind, POINT.index, POINT.chain[:16])
-    assert decision.transaction.key == decision.key == decision.payload.transaction.key
+    assert decision.transaction.key == decision.key
     assert not is_synchronous(Pair(1, transaction_id, digest))
     assert decision.transaction.options == {"target": f"{POINT.index}:{POINT.chain.hex()[:32]}"}
 

@@ -17,7 +17,7 @@ from quadlog.core.effects.effect import (
     effect_on_graphs,
     merged,
 )
-from quadlog.core.effects.lines import signature_after
+from quadlog.core.effects.lines import lines_of
 from quadlog.core.effects.overlay import Overlay
 from quadlog.core.sparql.operations import (
     Clear,
@@ -129,7 +129,7 @@ def test_effect_is_the_difference(before: Model, operations: list[DataOperation]
     assert set(change.filled) == before.empty() - after.empty()
     for part in (change.deleted, change.inserted, change.emptied, change.filled):
         assert list(part) == sorted(part, key=str)
-    assert signature_after(before.signature(), change) == after.signature()
+    assert signature.after(before.signature(), lines_of(change)) == after.signature()
     assert len(before.quads) + change.growth == len(after.quads)
 
 
@@ -253,7 +253,7 @@ def assert_is_difference(change: Change, before: Model, after: Model) -> None:
     assert set(change.dropped) == before.named - after.named - before.empty()
     for part in (change.deleted, change.inserted, change.emptied, change.filled, change.dropped):
         assert list(part) == sorted(part, key=str)
-    assert signature_after(before.signature(), change) == after.signature()
+    assert signature.after(before.signature(), lines_of(change)) == after.signature()
 
 
 @given(STATES, ON_GRAPHS)

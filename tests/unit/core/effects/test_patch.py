@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Store, Triple
 
-from quadlog.core.effects.patch import BYTES, LINES, MAX_PATTERNS, adding, exact, parse_patch, pattern_line
+from quadlog.core.effects.patch import BYTES, LINES, MAX_PATTERNS, exact, parse_patch, pattern_line
 from quadlog.core.sparql.operations import DataOperation, DeleteData, DeletePattern, InsertData
 from quadlog.core.sparql.update import parse_update
 from quadlog.errors import Forbidden, SyntaxRefused
@@ -234,4 +234,6 @@ def test_long_lines_are_parsed_one_by_one() -> None:
 def test_what_is_written_is_read() -> None:
     data = b"<urn:s> <urn:p> 1 ; <urn:q> 'x' ."
     quads = [quad for quad in ox.parse(data, RdfFormat.TURTLE) if isinstance(quad, Quad)]
-    assert [str(q) for q in quads] == [text for _, text in changes(b"".join(adding(quads)).decode())]
+    assert [str(q) for q in quads] == [
+        text for _, text in changes("".join(f"A {quad} .\n" for quad in quads))
+    ]
