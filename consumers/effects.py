@@ -192,11 +192,10 @@ class EffectsConsumer:
         if rewind.epoch <= self.rewound:
             return False
         if rewind.index > self.index:
-            message = (
+            raise StateError(
                 f"{record.topic} at {record.offset}: a rewind to effect {rewind.index}, and {self.index} is the last"
                 " one heard: effects are missing; this worker has to be rebuilt"
             )
-            raise StateError(message)
         self._is_seeded = self._is_seeded and rewind.index > 0
         self.index, self.signature = rewind.index, None
         self.term, self.attempt = rewind.term, rewind.attempt

@@ -27,8 +27,7 @@ def hear(record: Record) -> Post:
         message = f"{record.topic} at {record.offset}: the queue that {post.node} posts is not in order"
         raise ForeignRecord(message)
     if post.base_sequence is not None and post.base_sequence >= post.sequence:
-        message = (
+        raise ForeignRecord(
             f"{record.topic} at {record.offset}: {post.node}'s post {post.sequence} is a delta on a later one"
         )
-        raise ForeignRecord(message)
     return post

@@ -114,8 +114,7 @@ def decode_chunk(value: bytes) -> Part:
     schema_id, record = read(value)
     chunk, chunks = record.get("chunk", 0), record.get("chunks", 1)
     if not 0 <= chunk < chunks:
-        message = f"not a quadlog record: it says that it is chunk {chunk} of {chunks}"
-        raise ForeignRecord(message)
+        raise ForeignRecord(f"not a quadlog record: it says that it is chunk {chunk} of {chunks}")
     return _DECODERS[schema_id](record), chunk, chunks
 
 
@@ -267,8 +266,7 @@ def _part_of(said: Said) -> Any:  # noqa: ANN401 - any hashable name will do
         case Effect(index=index, term=term, attempt=attempt):
             return index, term, attempt
         case _:
-            message = f"a {type(said).__name__} has no chunks"
-            raise ForeignRecord(message)
+            raise ForeignRecord(f"a {type(said).__name__} has no chunks")
 
 
 def _joined(parts: Sequence[Any]) -> Said:

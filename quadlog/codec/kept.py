@@ -55,8 +55,7 @@ def unpack_payload(value: bytes) -> Payload:
 def _unpack(value: bytes) -> Payload:
     version, name, digest, created, *lengths = _HEAD.unpack_from(value)
     if version != _VERSION:
-        message = f"a payload begins with {version}"
-        raise ValueError(message)
+        raise ValueError(f"a payload begins with {version}")
     parts: list[bytes] = []
     at = _HEAD.size
     for length in lengths:

@@ -56,6 +56,5 @@ def wanted(consistency: str | None, min_index: str | None, default: Consistency)
         return ReadRequirement(consistency=asked)
     point = _POINT.fullmatch(min_index.strip().lower())
     if point is None:
-        message = f"Quadlog-Min-Index is an index, or what Quadlog-Index said, not {min_index!r}"
-        raise UserError(message)
+        raise UserError(f"Quadlog-Min-Index is an index, or what Quadlog-Index said, not {min_index!r}")
     return ReadRequirement(consistency=asked, index=int(point[1]), chain=point[2] or "")

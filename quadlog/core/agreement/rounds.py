@@ -133,11 +133,10 @@ class Rounds:
                 self._append(pair)
         chain = log.chain_at(post.base.index)
         if chain is not None and chain != post.base.chain:
-            message = (
+            raise TwoOrdersError(
                 f"{self._node} and {post.node} agreed on two orders in view {self._views.view.epoch}: at index "
                 f"{post.base.index} the chain is {chain.hex()} here and {post.base.chain.hex()} there"
             )
-            raise TwoOrdersError(message)
 
     def _append(self, pair: Pair) -> bool:
         """Append a waiting pair; return whether it may have changed what may be added."""
@@ -145,8 +144,7 @@ class Rounds:
         transaction = local_state.queue.transaction(pair)
         if transaction is None:
             index = local_state.log.last.index + 1
-            message = f"{self._node}: entry {index} was agreed, but its payload is not here"
-            raise AssertionError(message)
+            raise AssertionError(f"{self._node}: entry {index} was agreed, but its payload is not here")
         self._pacing.move()
         before = local_state.log.last
         if local_state.append(pair, transaction, self._views.view, self._clock.now.steady):
