@@ -24,7 +24,6 @@ class AgreedRun:
     offset: int
     """Offset of the first record."""
     first: int
-    """Index of the first entry."""
     last: int
     """Index of the last entry."""
     epoch: int

@@ -36,7 +36,6 @@ class Run:
     offset: int
     """Offset of the first record."""
     first: int
-    """Index of the first effect."""
     last: int
     """Index of the last effect."""
     epoch: int
@@ -307,16 +306,12 @@ def newest_copy(records: Sequence[Record], *, epoch: int) -> tuple[str, int] | N
 
 
 class _Copy(NamedTuple):
-    """The original of a copied record."""
+    """The original of a copied record; fields as the parameters of `mirrored_in`."""
 
     origin: str
-    """The data centre in whose topic the original was read."""
     offset: int
-    """Offset of the original."""
     epoch: int
-    """Epoch of the view in which it was copied."""
     evaluated_in: str
-    """The data centre of the worker that wrote the original."""
 
 
 def _copies(records: Iterable[Record]) -> Iterator[_Copy]:

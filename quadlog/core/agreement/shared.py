@@ -18,16 +18,9 @@ class Shared:
     """Shared objects of one master."""
 
     node: str
-    """Id of the master."""
     views: Views
-    """Its membership state."""
     progress: ProgressTracker
-    """Known state of all masters."""
     local_state: LocalState
-    """Its queue and log."""
     clock: Clock
-    """Source of its timestamps."""
     pacing: Pacing
-    """Times of its posts."""
     limits: AgreementLimits
-    """Sizes of posts and turns."""
