@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from quadlog.codec.chunks import CHUNK
@@ -15,30 +15,19 @@ if TYPE_CHECKING:
 
 def encode_effect(effect: Effect) -> list[bytes]:
     """Return the records of one effect; its lists are the concatenated lists of the records."""
-    common: dict[str, Any] = {
-        "index": effect.index,
-        "id": effect.id,
-        "entry_chain": effect.entry_chain,
-        "term": effect.term,
-        "attempt": effect.attempt,
-        "outcome": effect.outcome.value,
-        "reason": effect.reason,
-        "quads": effect.quads,
-        "signature_before": effect.signature_before,
-        "signature_after": effect.signature_after,
-        "chain": effect.chain,
-    }
+    record = {name: getattr(effect, name) for name in _FIELDS}
     version = EFFECT if effect.outcome in {Outcome.APPLIED, Outcome.REJECTED} else EFFECT_2
     if _is_small(effect):
-        lists = {name: getattr(effect, name) for name in LISTS}
-        return [write(version, {**common, **lists, "continues": False, "chunk": 0, "chunks": 1})]
+        record.update(continues=False, chunk=0, chunks=1)
+        return [write(version, record)]
     parts = list(_lists(effect))
     return [
-        write(version, common | part | {"chunk": chunk, "chunks": len(parts)})
+        write(version, record | part | {"chunk": chunk, "chunks": len(parts)})
         for chunk, part in enumerate(parts)
     ]
 
 
+_FIELDS: Final = tuple(field.name for field in fields(Effect) if field.name != "continues")
 _OUTCOMES: Final = {outcome.value: outcome for outcome in Outcome}
 LISTS: Final = ("deleted", "inserted", "emptied", "filled", "dropped")
 _PIECE: Final = CHUNK // 4
