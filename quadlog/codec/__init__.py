@@ -1,6 +1,5 @@
 """Encoding and decoding of the core's values: Avro in Confluent wire format.  No other package uses Avro."""
 
-from quadlog.codec.chunks import CHUNK
 from quadlog.codec.decoding import (
     ChunkJoiner,
     ChunkPlace,
@@ -28,7 +27,7 @@ from quadlog.codec.posts import (
     encode_violation,
 )
 from quadlog.codec.transactions import encode_entry, encode_payload
-from quadlog.codec.wire import is_ours
+from quadlog.codec.wire import CHUNK, is_ours
 
 __all__ = [
     "CHUNK",

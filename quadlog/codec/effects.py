@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from quadlog.codec.chunks import CHUNK
-from quadlog.codec.wire import EFFECT, EFFECT_2, write
+from quadlog.codec.wire import CHUNK, EFFECT, EFFECT_2, write
 from quadlog.core.records import Effect, Outcome
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from quadlog.codec.chunks import CHUNK
-from quadlog.codec.wire import ENTRY, PAYLOAD, write
+from quadlog.codec.wire import CHUNK, ENTRY, PAYLOAD, write
 from quadlog.core.model import Payload, Transaction, TransactionKind
 from quadlog.core.records import LoggedEntry
 

@@ -17,6 +17,9 @@ import fastavro
 import schemas
 from quadlog.errors import ForeignRecord
 
+CHUNK: Final = 512 * 1024
+"""Bytes of body or lines in one record: fits well into Kafka's default limit of 1 MB."""
+
 _NEWEST: Final = {name: schema_id for schema_id, name in sorted(schemas.IDS.items())}
 PAYLOAD, POST, ENTRY, EFFECT = (_NEWEST[name] for name in ("payload", "post", "entry", "effect"))
 FENCE, HEARTBEAT, HANDOVER, SEED = (_NEWEST[name] for name in ("fence", "heartbeat", "handover", "seed"))

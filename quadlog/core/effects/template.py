@@ -10,8 +10,7 @@ from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Triple, Vari
 
 from quadlog.core.effects.effect import named_graphs
 from quadlog.core.sparql.operations import DeleteData, InsertData, TripleTemplate
-from quadlog.core.sparql.quad_data import refuse_reserved
-from quadlog.core.sparql.quads import quad_of
+from quadlog.core.sparql.quad_data import quad_of, refuse_reserved
 from quadlog.core.sparql.text.terms import BlankNodes
 from quadlog.errors import UserError
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, cast
 from pyoxigraph import Quad, Triple, Variable
 
 from quadlog.core.sparql.operations import QuadTemplate, TripleTemplate
-from quadlog.core.sparql.quad_data import BlockParser
-from quadlog.core.sparql.quads import quad_of
+from quadlog.core.sparql.quad_data import BlockParser, quad_of
 
 if TYPE_CHECKING:
     from pyoxigraph import DefaultGraph, NamedNode

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from pyoxigraph import Literal, NamedNode
 
 from quadlog.core.sparql.operations import DeleteData, InsertData, Modify, QuadTemplate, Where
-from quadlog.core.sparql.quads import quad_of
+from quadlog.core.sparql.quad_data import quad_of
 from quadlog.core.sparql.text.skeleton import filled_in
 from quadlog.core.sparql.text.terms import INTEGER, BlankNodes, Literals, string_value
 

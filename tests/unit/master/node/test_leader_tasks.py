@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from consumers.payloads import PayloadsConsumer
 from quadlog import codec
-from quadlog.codec.chunks import CHUNK
+from quadlog.codec.wire import CHUNK
 from quadlog.core.model import (
     GENESIS,
     Entry,
