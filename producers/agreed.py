@@ -42,5 +42,5 @@ class AgreedProducer:
             event=f"cut/{cut.epoch}/{cut.index}", source=self._writer, kind="quadlog.cut", at=at
         )
         self._outlet.produce(
-            self._topic, key=b"cut", values=[codec.encode_cut(cut)], headers=envelope, acked=acked
+            self._topic, key=b"cut", values=[codec.encode(cut)], headers=envelope, acked=acked
         )

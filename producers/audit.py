@@ -26,7 +26,7 @@ class ViolationProducer:
         self._outlet.produce(
             self._topic,
             key=key.encode(),
-            values=[codec.encode_violation(violation)],
+            values=[codec.encode(violation)],
             headers=envelope,
             acked=acked,
         )

@@ -31,7 +31,7 @@ class CheckpointProducer:
         self._outlet.produce(
             self._topic,
             key=self._writer.encode(),
-            values=[codec.encode_checkpoint(checkpoint)],
+            values=[codec.encode(checkpoint)],
             headers=envelope,
             acked=acked,
         )

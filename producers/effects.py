@@ -98,7 +98,7 @@ class EffectsProducer:
         self._outlet.produce(
             self._topic,
             key=index,
-            values=[codec.encode_undecided(undecided)],
+            values=[codec.encode(undecided)],
             headers=[
                 *envelope,
                 (UNDECIDED, index),
@@ -115,7 +115,7 @@ class EffectsProducer:
         self._outlet.produce(
             self._topic,
             key=b"fence",
-            values=[codec.encode_fence(fence)],
+            values=[codec.encode(fence)],
             headers=[
                 *envelope,
                 (ATTEMPT, str(fence.attempt).encode()),
@@ -147,7 +147,7 @@ class EffectsMirror:
         self._outlet.produce(
             self._topic,
             key=b"handover",
-            values=[codec.encode_handover(handover)],
+            values=[codec.encode(handover)],
             headers=[
                 *envelope,
                 (HANDOVER, str(handover.index).encode()),
@@ -162,7 +162,7 @@ class EffectsMirror:
         self._outlet.produce(
             self._topic,
             key=b"rewind",
-            values=[codec.encode_rewind(rewind)],
+            values=[codec.encode(rewind)],
             headers=[
                 *envelope,
                 (REWIND, str(rewind.index).encode()),
@@ -179,7 +179,7 @@ class EffectsMirror:
         self._outlet.produce(
             self._topic,
             key=b"seed",
-            values=[codec.encode_seed(seed)],
+            values=[codec.encode(seed)],
             headers=[*envelope, (SEED, signature.encode()), (EPOCH, str(epoch).encode())],
             acked=acked,
         )

@@ -28,7 +28,7 @@ class RoundsProducer:
         envelope = headers(
             event=f"{post.incarnation.hex()}/{post.sequence}", source=post.node, kind="quadlog.post", at=at
         )
-        value = codec.encode_post(post)
+        value = codec.encode(post)
         self._produce(post.node.encode(), value, envelope)
         return value
 

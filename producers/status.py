@@ -29,7 +29,7 @@ class StatusProducer:
         self._outlet.produce(
             self._topic,
             key=beat.worker.encode(),
-            values=[codec.encode_heartbeat(beat)],
+            values=[codec.encode(beat)],
             headers=envelope,
             acked=self._acked,
         )

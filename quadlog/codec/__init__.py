@@ -14,18 +14,7 @@ from quadlog.codec.decoding import (
 )
 from quadlog.codec.effects import encode_effect
 from quadlog.codec.kept import pack_payload, unpack_payload
-from quadlog.codec.posts import (
-    encode_checkpoint,
-    encode_cut,
-    encode_fence,
-    encode_handover,
-    encode_heartbeat,
-    encode_post,
-    encode_rewind,
-    encode_seed,
-    encode_undecided,
-    encode_violation,
-)
+from quadlog.codec.posts import encode
 from quadlog.codec.transactions import encode_entry, encode_payload
 from quadlog.codec.wire import CHUNK, is_ours
 
@@ -39,19 +28,10 @@ __all__ = [
     "decode",
     "decode_ahead",
     "decode_chunk",
-    "encode_checkpoint",
-    "encode_cut",
+    "encode",
     "encode_effect",
     "encode_entry",
-    "encode_fence",
-    "encode_handover",
-    "encode_heartbeat",
     "encode_payload",
-    "encode_post",
-    "encode_rewind",
-    "encode_seed",
-    "encode_undecided",
-    "encode_violation",
     "is_last_chunk",
     "is_ours",
     "joined_chunks",

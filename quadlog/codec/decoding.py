@@ -6,86 +6,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from quadlog.codec.effects import LISTS, effect_of, joined
-from quadlog.codec.posts import (
-    checkpoint_of,
-    cut_of,
-    fence_of,
-    handover_of,
-    heartbeat_of,
-    post_of,
-    rewind_of,
-    seed_of,
-    undecided_of,
-    violation_of,
-)
+from quadlog.codec.posts import DECODERS, Single
 from quadlog.codec.transactions import entry_of, payload_of
-from quadlog.codec.wire import (
-    CHECKPOINT,
-    CUT,
-    EFFECT,
-    EFFECT_2,
-    ENTRY,
-    FENCE,
-    HANDOVER,
-    HEARTBEAT,
-    PAYLOAD,
-    POST,
-    REWIND,
-    SEED,
-    UNDECIDED,
-    VIOLATION,
-    read,
-)
-from quadlog.core.model import Payload, Post
-from quadlog.core.records import (
-    Checkpoint,
-    Cut,
-    Effect,
-    Fence,
-    Handover,
-    Heartbeat,
-    LoggedEntry,
-    Rewind,
-    Seed,
-    Undecided,
-    Violation,
-)
+from quadlog.codec.wire import EFFECT, EFFECT_2, ENTRY, PAYLOAD, read
+from quadlog.core.model import Payload
+from quadlog.core.records import Effect, LoggedEntry
 from quadlog.errors import ForeignRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-Said = (
-    Payload
-    | Post
-    | LoggedEntry
-    | Cut
-    | Effect
-    | Fence
-    | Handover
-    | Rewind
-    | Heartbeat
-    | Seed
-    | Checkpoint
-    | Undecided
-    | Violation
-)
+Said = Payload | LoggedEntry | Effect | Single
 """Any value that a record can hold; payloads, entries and effects may be a single chunk."""
 _DECODERS: Final[dict[int, Callable[[dict[str, Any]], Said]]] = {
     PAYLOAD: payload_of,
-    POST: post_of,
     ENTRY: entry_of,
     EFFECT: effect_of,
     EFFECT_2: effect_of,
-    FENCE: fence_of,
-    UNDECIDED: undecided_of,
-    VIOLATION: violation_of,
-    HEARTBEAT: heartbeat_of,
-    HANDOVER: handover_of,
-    SEED: seed_of,
-    CUT: cut_of,
-    REWIND: rewind_of,
-    CHECKPOINT: checkpoint_of,
+    **DECODERS,
 }
 
 

@@ -1,9 +1,9 @@
-"""Encoding of posts, cuts, fences, handovers, rewinds, seeds, checkpoints, heartbeats, violations: one record each."""
+"""Encoding of all values that have one record each: posts, heartbeats, and what is between entries and effects."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from quadlog.codec.wire import (
     CHECKPOINT,
@@ -51,43 +51,50 @@ from quadlog.core.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+
+Single: TypeAlias = (
+    Post | Heartbeat | Cut | Fence | Handover | Rewind | Seed | Checkpoint | Undecided | Violation
+)
+"""A value that has one record."""
 
 
-def encode_post(post: Post) -> bytes:
-    """Encode a post."""
-    return write(
-        POST,
-        {
-            "node": post.node,
-            "incarnation": post.incarnation,
-            "sequence": post.sequence,
-            "base_sequence": post.base_sequence,
-            "view": _view_record(post.view),
-            "ballot": post.ballot and _view_record(post.ballot),
-            "dropped": post.dropped,
-            "rank": {"epoch": post.rank.epoch, "members": post.rank.members, "ids": list(post.rank.ids)},
-            "joining": post.joining and _view_record(post.joining),
-            "given_up": list(post.given_up),
-            "base": {"index": post.base.index, "chain": post.base.chain},
-            "beside": post.beside and {"index": post.beside.index, "chain": post.beside.chain},
-            "effects": {"term": post.effects.term, "index": post.effects.index},
-            "whole": post.whole,
-            "unheard": list(post.unheard),
-            "changes": [_peer_records(peers) for peers in post.changes],
-            "counter": post.counter,
-            "queue": _pair_records(post.queue),
-            "added": _pair_records(post.added),
-            "asks": [{"node": ask.node, "sequence": ask.sequence} for ask in post.asks],
-            "full": post.full,
-            "settings": [asdict(one) for one in post.settings],
-            "rejoined": post.rejoined and post.rejoined._asdict(),
-        },
-    )
+def encode(value: Single) -> bytes:
+    """Encode a value that has one record."""
+    schema_id, record_of, _ = _FORMATS[type(value)]
+    return write(schema_id, record_of(value))
 
 
-def post_of(record: dict[str, Any]) -> Post:
-    """Return the post in a decoded record."""
+def _as_they_are(kind: type[Single], others: str) -> tuple[str, ...]:
+    """Return the names of all fields but these: the record of a value has them, too."""
+    return tuple(field.name for field in fields(kind) if field.name not in others.split())
+
+
+_OF_POST: Final = _as_they_are(
+    Post, "view ballot rank joining base beside effects changes queue added asks settings rejoined"
+)
+_OF_HEARTBEAT: Final = _as_they_are(Heartbeat, "applied scrub catching_up")
+
+
+def _post_record(post: Post) -> dict[str, Any]:
+    return {name: getattr(post, name) for name in _OF_POST} | {
+        "view": _view_record(post.view),
+        "ballot": post.ballot and _view_record(post.ballot),
+        "rank": {"epoch": post.rank.epoch, "members": post.rank.members, "ids": post.rank.ids},
+        "joining": post.joining and _view_record(post.joining),
+        "base": {"index": post.base.index, "chain": post.base.chain},
+        "beside": post.beside and {"index": post.beside.index, "chain": post.beside.chain},
+        "effects": {"term": post.effects.term, "index": post.effects.index},
+        "changes": [_peer_records(peers) for peers in post.changes],
+        "queue": _pair_records(post.queue),
+        "added": _pair_records(post.added),
+        "asks": [ask._asdict() for ask in post.asks],
+        "settings": [asdict(one) for one in post.settings],
+        "rejoined": post.rejoined and post.rejoined._asdict(),
+    }
+
+
+def _post(record: dict[str, Any]) -> Post:
     rank, view = record["rank"], _view(record["view"])
     return Post(
         node=record["node"],
@@ -135,7 +142,7 @@ def _peers(records: Iterable[dict[str, str]]) -> tuple[Peer, ...]:
 def _view_record(view: View) -> dict[str, Any]:
     return {
         "epoch": view.epoch,
-        "members": list(view.members),
+        "members": view.members,
         "parent": view.parent,
         "home": view.home,
         "returned": [one._asdict() for one in view.returned],
@@ -156,75 +163,44 @@ def _view(record: dict[str, Any]) -> View:
     )
 
 
-def encode_undecided(undecided: Undecided) -> bytes:
-    """Encode the record that an entry is undecided."""
-    return write(UNDECIDED, asdict(undecided))
-
-
-def undecided_of(record: dict[str, Any]) -> Undecided:
-    """Return that record from a decoded one."""
-    return Undecided(**record)
-
-
-def encode_violation(violation: Violation) -> bytes:
-    """Encode a violation."""
-    return write(VIOLATION, asdict(violation) | {"kind": violation.kind.value})
-
-
-def violation_of(record: dict[str, Any]) -> Violation:
-    """Return the violation in a decoded record."""
-    record["kind"] = ViolationKind(record["kind"])
-    return Violation(**record)
-
-
-def encode_fence(fence: Fence) -> bytes:
-    """Encode a fence."""
-    return write(FENCE, {"term": fence.term, "attempt": fence.attempt, "worker": fence.worker})
-
-
-def encode_handover(handover: Handover) -> bytes:
-    """Encode a handover."""
-    return write(HANDOVER, _handover_record(handover))
+def _violation(record: dict[str, Any]) -> Violation:
+    return Violation(**record | {"kind": ViolationKind(record["kind"])})
 
 
 def _handover_record(handover: Handover) -> dict[str, Any]:
+    return asdict(handover) | {"terms": [term._asdict() for term in handover.terms]}
+
+
+def _handover(record: dict[str, Any]) -> Handover:
+    return Handover(**record | {"terms": tuple(Term(**term) for term in record["terms"])})
+
+
+def _seed(record: dict[str, Any]) -> Seed:
+    return Seed(**record | {"sources": tuple(record["sources"])})
+
+
+def _checkpoint_record(checkpoint: Checkpoint) -> dict[str, Any]:
+    reached = checkpoint.reached
     return {
-        "index": handover.index,
-        "term": handover.term,
-        "dc": handover.dc,
-        "start": handover.start,
-        "epoch": handover.epoch,
-        "terms": [term._asdict() for term in handover.terms],
+        "index": checkpoint.last.index,
+        "chain": checkpoint.last.chain,
+        "agreed": {
+            "topic_id": checkpoint.agreed_id,
+            "offset": reached.offset,
+            "index": reached.end.index,
+            "chain": reached.end.chain,
+            "epoch": reached.epoch,
+            "held": reached.held,
+        },
+        "effects": {"topic_id": checkpoint.effects_id, **asdict(checkpoint.effects)},
+        "duties": [_handover_record(handover) for handover in checkpoint.duty or ()],
+        "seed": checkpoint.seed and asdict(checkpoint.seed),
     }
 
 
-def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """Encode a checkpoint."""
-    reached, seed = checkpoint.reached, checkpoint.seed
-    return write(
-        CHECKPOINT,
-        {
-            "index": checkpoint.last.index,
-            "chain": checkpoint.last.chain,
-            "agreed": {
-                "topic_id": checkpoint.agreed_id,
-                "offset": reached.offset,
-                "index": reached.end.index,
-                "chain": reached.end.chain,
-                "epoch": reached.epoch,
-                "held": reached.held,
-            },
-            "effects": {"topic_id": checkpoint.effects_id, **asdict(checkpoint.effects)},
-            "duties": [_handover_record(handover) for handover in checkpoint.duty or ()],
-            "seed": seed and _seed_record(seed),
-        },
-    )
-
-
-def checkpoint_of(record: dict[str, Any]) -> Checkpoint:
-    """Return the checkpoint in a decoded record."""
+def _checkpoint(record: dict[str, Any]) -> Checkpoint:
     agreed, effects = record["agreed"], record["effects"]
-    duties = [handover_of(said) for said in record["duties"]]
+    duties = [_handover(said) for said in record["duties"]]
     return Checkpoint(
         last=LogPosition(record["index"], record["chain"]),
         reached=Reached(
@@ -232,55 +208,23 @@ def checkpoint_of(record: dict[str, Any]) -> Checkpoint:
         ),
         effects=EffectsPlace(effects["offset"], effects["index"], effects["attempt"], effects["epoch"]),
         duty=(duties[0], duties[1]) if duties else None,
-        seed=record["seed"] and seed_of(record["seed"]),
+        seed=record["seed"] and _seed(record["seed"]),
         agreed_id=agreed["topic_id"],
         effects_id=effects["topic_id"],
     )
 
 
-def encode_cut(cut: Cut) -> bytes:
-    """Encode a cut."""
-    return write(CUT, asdict(cut))
-
-
-def cut_of(record: dict[str, Any]) -> Cut:
-    """Return the cut in a decoded record."""
-    return Cut(**record)
-
-
-def encode_rewind(rewind: Rewind) -> bytes:
-    """Encode a rewind."""
-    return write(REWIND, asdict(rewind))
-
-
-def rewind_of(record: dict[str, Any]) -> Rewind:
-    """Return the rewind in a decoded record."""
-    return Rewind(**record)
-
-
-def encode_heartbeat(beat: Heartbeat) -> bytes:
-    """Encode a heartbeat."""
-    record = {name: getattr(beat, name) for name in _AS_THEY_ARE}  # a quarter of the time of `asdict`
-    record |= {
-        "state": beat.state.value,
+def _heartbeat_record(beat: Heartbeat) -> dict[str, Any]:
+    record = {name: getattr(beat, name) for name in _OF_HEARTBEAT}  # a quarter of the time of `asdict`
+    return record | {
         "applied_index": beat.applied.index,
         "applied_chain": beat.applied.chain,
         "scrub": beat.scrub and asdict(beat.scrub),
         "catching_up": beat.catching_up and asdict(beat.catching_up),
     }
-    return write(HEARTBEAT, record)
 
 
-_AS_THEY_ARE: Final = tuple(
-    field.name
-    for field in fields(Heartbeat)
-    if field.name not in {"state", "applied", "scrub", "catching_up"}
-)
-"""Fields of a heartbeat that its record has, too."""
-
-
-def heartbeat_of(record: dict[str, Any]) -> Heartbeat:
-    """Return the heartbeat in a decoded record."""
+def _heartbeat(record: dict[str, Any]) -> Heartbeat:
     applied = LogPosition(record.pop("applied_index"), record.pop("applied_chain"))
     record["state"] = WorkerState(record["state"])
     record["scrub"] = record["scrub"] and Scrub(**record["scrub"])
@@ -288,27 +232,20 @@ def heartbeat_of(record: dict[str, Any]) -> Heartbeat:
     return Heartbeat(applied=applied, **record)
 
 
-def handover_of(record: dict[str, Any]) -> Handover:
-    """Return the handover in a decoded record."""
-    record["terms"] = tuple(Term(**term) for term in record["terms"])
-    return Handover(**record)
+_FORMATS: Final[
+    dict[type[Single], tuple[int, Callable[[Any], dict[str, Any]], Callable[[dict[str, Any]], Single]]]
+] = {
+    Post: (POST, _post_record, _post),
+    Heartbeat: (HEARTBEAT, _heartbeat_record, _heartbeat),
+    Cut: (CUT, asdict, lambda record: Cut(**record)),
+    Fence: (FENCE, asdict, lambda record: Fence(**record)),
+    Handover: (HANDOVER, _handover_record, _handover),
+    Rewind: (REWIND, asdict, lambda record: Rewind(**record)),
+    Seed: (SEED, asdict, _seed),
+    Checkpoint: (CHECKPOINT, _checkpoint_record, _checkpoint),
+    Undecided: (UNDECIDED, asdict, lambda record: Undecided(**record)),
+    Violation: (VIOLATION, asdict, _violation),
+}
+"""Schema, and the functions to and from the fields of a record."""
 
-
-def encode_seed(seed: Seed) -> bytes:
-    """Encode a seed."""
-    return write(SEED, _seed_record(seed))
-
-
-def _seed_record(seed: Seed) -> dict[str, Any]:
-    return asdict(seed) | {"sources": list(seed.sources)}
-
-
-def seed_of(record: dict[str, Any]) -> Seed:
-    """Return the seed in a decoded record."""
-    record["sources"] = tuple(record["sources"])
-    return Seed(**record)
-
-
-def fence_of(record: dict[str, Any]) -> Fence:
-    """Return the fence in a decoded record."""
-    return Fence(**record)
+DECODERS: Final = {schema_id: value_of for schema_id, _, value_of in _FORMATS.values()}

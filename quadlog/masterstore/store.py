@@ -225,7 +225,7 @@ class MasterStore:
         if save.standing is not None:
             batch.put(b"standing", pack_standing(save.standing), meta)
         if save.adopted is not None:
-            batch.put(b"cut", codec.encode_cut(_cut_of(save, save.adopted, taken.reached.held)), meta)
+            batch.put(b"cut", codec.encode(_cut_of(save, save.adopted, taken.reached.held)), meta)
             for name, index in save.adopted.ended.items():
                 batch.put(name, INDEX.pack(index), self._handles["ended"])
             self.beside.adopt(batch, save.adopted)
@@ -240,7 +240,7 @@ class MasterStore:
         if taken.duty is not None:
             batch.put(b"duty", DUTY.dump_json(taken.duty), meta)
         if taken.seed is not None:
-            batch.put(b"seed", codec.encode_seed(taken.seed), meta)
+            batch.put(b"seed", codec.encode(taken.seed), meta)
         self._put_topics(batch, taken)
         if taken.back is not None:
             batch.delete_range(INDEX.pack(taken.back + 1), staged_log.BEHIND_ALL, rejected)

@@ -35,7 +35,7 @@ def rehearse(kafka: str, directory: Path, archive: Path) -> None:
     Admin(kafka).ensure([topics.agreed, topics.effects], replication=1, config={})
     outlet = KafkaOutlet(kafka, client="rehearsal", failed=sys.exit)
     with outlet.together():
-        begun = codec.encode_fence(Fence(term=TERM, attempt=1, worker="rehearsal"))
+        begun = codec.encode(Fence(term=TERM, attempt=1, worker="rehearsal"))
         outlet.produce(topics.effects, key=b"", values=[begun], headers=[])
         for entry, effect in _log():
             outlet.produce(topics.agreed, key=b"", values=codec.encode_entry(entry), headers=[])

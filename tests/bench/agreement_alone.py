@@ -84,7 +84,7 @@ class Member:
         self.agreed.append(entry.pair.id)
 
     def _post(self, post: Post) -> None:
-        self.said.append(codec.encode_post(post))
+        self.said.append(codec.encode(post))
 
     def close(self) -> None:
         """Let go of the store."""

@@ -123,7 +123,7 @@ def make_topics(kafka: str, topics: Topics) -> None:
     names = [*topics.followed, topics.status]
     for made in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
         made.result()
-    produce(kafka, {topics.effects: [codec.encode_fence(Fence(term=TERM, attempt=1, worker="w"))]})
+    produce(kafka, {topics.effects: [codec.encode(Fence(term=TERM, attempt=1, worker="w"))]})
 
 
 def produce_log(kafka: str, topics: Topics, log: Iterable[tuple[LoggedEntry, Effect]]) -> None:
@@ -292,7 +292,7 @@ def alone(directory: Path, effects: int, subjects: int) -> float:
     """The rate of a follower in batches of 1,000, as `applying` measures it."""
     log = Log()
     began = Fence(term=TERM, attempt=1, worker="w")
-    log.produce(TOPICS.effects, key=b"1", values=[codec.encode_fence(began)], headers=[])
+    log.produce(TOPICS.effects, key=b"1", values=[codec.encode(began)], headers=[])
     for entry, effect in islice(log_of(effects, subjects), ALONE):
         log.produce(TOPICS.agreed, key=b"1", values=codec.encode_entry(entry), headers=[])
         log.produce(TOPICS.effects, key=b"1", values=codec.encode_effect(effect), headers=[])

@@ -116,7 +116,7 @@ class Peer:
     def record(self, post: Post) -> Record:
         """Its post as Kafka has it."""
         self.offset += 1
-        return Record(f"{post.node}.rounds", self.offset, post.node.encode(), codec.encode_post(post), [])
+        return Record(f"{post.node}.rounds", self.offset, post.node.encode(), codec.encode(post), [])
 
 
 def payload_of(number: int) -> Payload:

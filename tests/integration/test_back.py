@@ -209,7 +209,7 @@ def test_a_rewind_that_leaves_all_that_was_applied_is_told_at_once(split: Split)
     assert worker.replica.beat().epoch < EPOCH_2
     rewind = Rewind(epoch=EPOCH_2, index=applied, term=GENESIS, attempt=0, cut=EPOCH_2)
     headers = [(EPOCH, b"%d" % EPOCH_2)]
-    split.ours.produce(TOPICS.effects, key=b"rewind", values=[codec.encode_rewind(rewind)], headers=headers)
+    split.ours.produce(TOPICS.effects, key=b"rewind", values=[codec.encode(rewind)], headers=headers)
     worker.hear(TOPICS.effects)
     worker.turn()
     assert (worker.store.applied.index, worker.replica.beat().epoch) == (applied, EPOCH_2)

@@ -332,7 +332,7 @@ def test_only_what_is_none_of_ours_is_passed_over(
     own = node.agreement.members["m1"].said
     assert own is not None
     said = replace(own, node="m2")
-    node.inbox.on_records("tail", [Record("m2.rounds", 8, b"m2", codec.encode_post(said), [])])
+    node.inbox.on_records("tail", [Record("m2.rounds", 8, b"m2", codec.encode(said), [])])
     node._run()
     assert failures == ["entry 3 is to give way, and its payload is not kept here any more"]
     assert node.dispatcher.unreadable.total() == 1

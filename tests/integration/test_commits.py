@@ -160,7 +160,7 @@ def test_what_is_no_effect_waits_for_its_end(
         case "fence":
             fence = Fence(term=TERM, attempt=9, worker="else")
             split.ours.produce(
-                TOPICS.effects, key=b"fence", values=[codec.encode_fence(fence)], headers=[(EPOCH, b"1")]
+                TOPICS.effects, key=b"fence", values=[codec.encode(fence)], headers=[(EPOCH, b"1")]
             )
         case _:
             split.give_way()

@@ -125,7 +125,7 @@ def test_a_cut_ends_a_duty_that_waits_for_effects_before_it_begins(tmp_path: Pat
     second.turn()
     had_duty = second.replica.evaluator_term.has_duty
     cut = Cut(epoch=2, lineage=GENESIS, index=entry.index, chain=entry.chain)
-    log.produce(TOPICS.agreed, key=b"cut", values=[codec.encode_cut(cut)], headers=[])
+    log.produce(TOPICS.agreed, key=b"cut", values=[codec.encode(cut)], headers=[])
     second.catch_up()
     assert second.store.applied.index == 1
     assert (had_duty, second.replica.evaluator_term.has_duty, evaluates(second)) == (True, False, False)

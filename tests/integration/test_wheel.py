@@ -24,7 +24,7 @@ from quadlog.core.model import LogPosition
 from quadlog.core.records import Cut
 cut = Cut(epoch=1, lineage=bytes(32), index=0, chain=bytes(32))
 count = len({schemas.text(one) for one in schemas.IDS})
-print(json.dumps([quadlog.__file__, count, codec.decode(codec.encode_cut(cut)) == cut]))
+print(json.dumps([quadlog.__file__, count, codec.decode(codec.encode(cut)) == cut]))
 """
 
 

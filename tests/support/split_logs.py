@@ -202,7 +202,7 @@ class SplitTopics:
 
     def pass_on(self, dc: str, to: str, view: View, base: LogPosition, *, epoch: int) -> None:
         """A post of a data centre's master, which a master of another one passes on to those that do not hear it."""
-        value = codec.encode_post(self._post(dc, view, base, epoch=epoch, sequence=9))
+        value = codec.encode(self._post(dc, view, base, epoch=epoch, sequence=9))
         record = Record("", 0, f"{dc}-m1".encode(), value, [])
         RoundsProducer(self._outlet, Topics(self.repository, to).rounds).pass_on(record, dc)
         self._outlet.flush()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from quadlog import codec
 from quadlog.codec.envelope import EPOCH, RELAYED
@@ -37,7 +37,7 @@ from quadlog.core.synchronous import marked
 from quadlog.ports import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from quadlog.core.model import Rank, View
     from quadlog.ports import Headers
@@ -211,19 +211,9 @@ def records_of(
     return [Record("", offset, b"", value, headers) for offset, value in enumerate(values)]
 
 
-_ENCODERS: Final[Mapping[type, Callable[[Any], bytes]]] = {
-    Cut: codec.encode_cut,
-    Fence: codec.encode_fence,
-    Handover: codec.encode_handover,
-    Rewind: codec.encode_rewind,
-    Seed: codec.encode_seed,
-    Post: codec.encode_post,
-}
-
-
 def _encoded(one: LoggedEntry | Cut | Effect | Fence | Handover | Rewind | Seed | Post) -> list[bytes]:
     if isinstance(one, LoggedEntry):
         return codec.encode_entry(one)
     if isinstance(one, Effect):
         return codec.encode_effect(one)
-    return [_ENCODERS[type(one)](one)]
+    return [codec.encode(one)]

@@ -107,7 +107,7 @@ class RandomAgreed:
                 self.epoch += 1
                 back = max(0, len(self.log) - rng.choice((0, 1, 3, 10, 40)))
                 chain = self.log[back - 1].chain if back else START.chain
-                cut = codec.encode_cut(Cut(epoch=self.epoch, index=back, chain=chain, lineage=bytes(32)))
+                cut = codec.encode(Cut(epoch=self.epoch, index=back, chain=chain, lineage=bytes(32)))
                 for _ in range(rng.choice((1, 2))):
                     self.put(cut, b"cut")
             case 2 if self._stale:  # one that woke up late goes on behind the branch that was cut

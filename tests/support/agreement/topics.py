@@ -70,7 +70,7 @@ def topic_of(log: Iterable[LoggedEntry | Cut]) -> list[Record]:
     producer = AgreedProducer(topic, "agreed", "m1")
     for said in log:
         if isinstance(said, Cut):
-            topic.produce("agreed", key=b"cut", values=[codec.encode_cut(said)], headers=[])
+            topic.produce("agreed", key=b"cut", values=[codec.encode(said)], headers=[])
         else:
             producer.publish(said, lambda _: None)
     return topic.records
@@ -197,16 +197,10 @@ def rewinding(*said: tuple[int, Effect | Fence | Handover | Rewind | Seed]) -> l
     records: list[Record] = []
     for epoch, one in said:
         match one:
-            case Rewind():
-                values = [codec.encode_rewind(one)]
-            case Handover():
-                values = [codec.encode_handover(one)]
             case Effect():
                 values = codec.encode_effect(one)
-            case Fence():
-                values = [codec.encode_fence(one)]
-            case Seed():
-                values = [codec.encode_seed(one)]
+            case _:
+                values = [codec.encode(one)]
         headers = [(EPOCH, b"%d" % epoch)]
         records += [Record("effects", len(records) + n, b"", v, headers) for n, v in enumerate(values)]
     return records

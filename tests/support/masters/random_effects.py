@@ -177,14 +177,8 @@ class RandomTopic:
         match said:
             case Effect():
                 values = codec.encode_effect(said)
-            case Fence():
-                values = [codec.encode_fence(said)]
-            case Handover():
-                values = [codec.encode_handover(said)]
-            case Rewind():
-                values = [codec.encode_rewind(said)]
-            case Seed():
-                values = [codec.encode_seed(said)]
+            case _:
+                values = [codec.encode(said)]
         for value in values[: parts or None]:
             self.put(value, [(EPOCH, b"%d" % (epoch or self.epoch))])
 

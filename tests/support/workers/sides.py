@@ -74,7 +74,7 @@ def write_cut(ours: Log, theirs: Log, *, epoch: int = EPOCH_2) -> None:
     """What the master that leads says of entries when its side gives way."""
     fork = fork_of(ours, theirs)
     cut = Cut(epoch=epoch, lineage=GENESIS, index=fork.index, chain=fork.chain)
-    ours.produce(TOPICS.agreed, key=b"cut", values=[codec.encode_cut(cut)], headers=[])
+    ours.produce(TOPICS.agreed, key=b"cut", values=[codec.encode(cut)], headers=[])
     for entry in agreed(theirs)[fork.index :]:
         AgreedProducer(ours, TOPICS.agreed, "m1").publish(replace(entry, epoch=epoch), lambda _: None)
     ours._last, ours._index, ours.epoch = theirs._last, theirs._index, epoch
@@ -84,7 +84,7 @@ def write_handover(log: Log, epoch: int = EPOCH_2) -> EvaluateRequest:
     """A view gives the duty to this data centre; what a worker is asked then."""
     home = Handover(index=0, term=b"%032d" % epoch, dc="dc1", epoch=epoch)
     headers = [(EPOCH, b"%d" % epoch)]
-    log.produce(TOPICS.effects, key=b"handover", values=[codec.encode_handover(home)], headers=headers)
+    log.produce(TOPICS.effects, key=b"handover", values=[codec.encode(home)], headers=headers)
     return EvaluateRequest(home.term, epoch=epoch)
 
 
@@ -108,7 +108,7 @@ def write_rewind(
         epoch=epoch, index=index, term=consumer.term, attempt=consumer.attempt, cut=cut, kept_at=kept_at
     )
     headers = [(EPOCH, b"%d" % epoch)]
-    ours.produce(TOPICS.effects, key=b"rewind", values=[codec.encode_rewind(rewind)], headers=headers)
+    ours.produce(TOPICS.effects, key=b"rewind", values=[codec.encode(rewind)], headers=headers)
     for record in records[at:]:
         ours.produce(
             TOPICS.effects, key=record.key, values=[record.value], headers=[*record.headers, *headers]

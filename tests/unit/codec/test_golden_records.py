@@ -71,7 +71,7 @@ RECORDS = {
             body=b"x",
         )
     )[0],
-    "post": codec.encode_post(
+    "post": codec.encode(
         Post(
             node="m1",
             incarnation=ID,
@@ -102,9 +102,9 @@ RECORDS = {
             chain=HASH,
         )
     )[0],
-    "fence": codec.encode_fence(Fence(term=HASH, attempt=2, worker="w1")),
-    "handover": codec.encode_handover(Handover(index=5, term=HASH, dc="dc2", epoch=3)),
-    "heartbeat": codec.encode_heartbeat(
+    "fence": codec.encode(Fence(term=HASH, attempt=2, worker="w1")),
+    "handover": codec.encode(Handover(index=5, term=HASH, dc="dc2", epoch=3)),
+    "heartbeat": codec.encode(
         Heartbeat(
             worker="w1",
             dc="dc1",
@@ -119,8 +119,8 @@ RECORDS = {
             store="s",
         )
     ),
-    "cut": codec.encode_cut(Cut(epoch=3, lineage=HASH, index=7, chain=OTHER)),
-    "rewind": codec.encode_rewind(Rewind(epoch=3, index=7, term=HASH, attempt=2, cut=3)),
+    "cut": codec.encode(Cut(epoch=3, lineage=HASH, index=7, chain=OTHER)),
+    "rewind": codec.encode(Rewind(epoch=3, index=7, term=HASH, attempt=2, cut=3)),
 }
 GOLDEN: dict[str, str] = {
     "payload": "26 94 830a3e243b2ad31fab7fa9e479be8a2c",

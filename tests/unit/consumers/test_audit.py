@@ -61,17 +61,13 @@ class Reader:
                 case LoggedEntry():
                     what, values = "agreed", codec.encode_entry(one)
                 case Cut():
-                    what, values = "agreed", [codec.encode_cut(one)]
+                    what, values = "agreed", [codec.encode(one)]
                 case Effect():
                     what, values = "effects", codec.encode_effect(one)
-                case Fence():
-                    what, values = "effects", [codec.encode_fence(one)]
-                case Rewind():
-                    what, values = "effects", [codec.encode_rewind(one)]
-                case Seed():
-                    what, values = "effects", [codec.encode_seed(one)]
+                case Fence() | Rewind() | Seed():
+                    what, values = "effects", [codec.encode(one)]
                 case Heartbeat():
-                    what, values = "status", [codec.encode_heartbeat(one)]
+                    what, values = "status", [codec.encode(one)]
             for value in values:
                 found += self.reads(f"main.{dc}.{what}", value, epoch)
         return found
@@ -399,7 +395,7 @@ def test_a_foreign_record(reader: Reader) -> None:
         assert kinds(reader.reads(f"main.dc1.{topic}", b"hello")) == [
             (ViolationKind.FOREIGN_RECORD, "dc1", 0)
         ]
-    assert kinds(reader.reads("main.dc1.agreed", codec.encode_fence(FENCE))) == [
+    assert kinds(reader.reads("main.dc1.agreed", codec.encode(FENCE))) == [
         (ViolationKind.FOREIGN_RECORD, "dc1", 0)
     ]
 

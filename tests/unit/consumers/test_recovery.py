@@ -24,7 +24,7 @@ def records(said: Iterable[LoggedEntry | Cut]) -> list[Record]:
     values = [
         value
         for one in said
-        for value in (codec.encode_entry(one) if isinstance(one, LoggedEntry) else [codec.encode_cut(one)])
+        for value in (codec.encode_entry(one) if isinstance(one, LoggedEntry) else [codec.encode(one)])
     ]
     return [Record("agreed", offset, b"", value, []) for offset, value in enumerate(values)]
 

@@ -142,7 +142,7 @@ def effect(offset: int, index: int, *, dc: str = "dc1", epoch: int = 1, attempt:
 def handover(offset: int, view: View, *terms: Term) -> Record:
     said = Handover(index=0, term=view.id, dc=view.home, epoch=view.epoch, terms=terms)
     return Record(
-        "effects", offset, b"handover", codec.encode_handover(said),
+        "effects", offset, b"handover", codec.encode(said),
         [(HANDOVER, b"0"), (EPOCH, str(view.epoch).encode())],
     )  # fmt: skip
 
@@ -303,7 +303,7 @@ def test_a_new_home_first_gets_what_others_have_and_then_hands_over() -> None:
 def test_who_gives_way_goes_back_before_the_first_copy() -> None:
     """What follows tells of which term and attempt it is."""
     together = View(epoch=5, members=("m1", "m2", "m3"), parent=LATER.id, home="dc2")
-    value = codec.encode_fence(Fence(term=LATER.id, attempt=4, worker="w2"))
+    value = codec.encode(Fence(term=LATER.id, attempt=4, worker="w2"))
     fence = Record("effects", 20, b"", value, [(ATTEMPT, b"4"), (TERM, LATER.id.hex().encode())])
     firsts = {
         "effect": (

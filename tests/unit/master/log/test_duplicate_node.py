@@ -36,7 +36,7 @@ def post(sequence: int, incarnation: bytes = MINE, node: str = "m1", counter: in
 
 
 def heard(one: Post) -> tuple[Post, bytes]:
-    return one, codec.encode_post(one)
+    return one, codec.encode(one)
 
 
 class Rig:
