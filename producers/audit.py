@@ -4,32 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from producers import Producer
 from quadlog import codec
-from quadlog.codec.envelope import headers
 
 if TYPE_CHECKING:
     from quadlog.core.records import Violation
     from quadlog.ports import Acked, Outlet
 
 
-class ViolationProducer:
+class ViolationProducer(Producer):
     """Producer of violations."""
 
     def __init__(self, outlet: Outlet, topic: str) -> None:
         """Write to `topic`."""
-        self._outlet, self._topic = outlet, topic
+        super().__init__(outlet, topic, "audit")
 
     def publish(self, violation: Violation, acked: Acked, *, at: int) -> None:
         """Write one violation.  `at`: milliseconds since 1970."""
         key = key_of(violation)
-        envelope = headers(event=key, source="audit", kind="quadlog.violation", at=at)
-        self._outlet.produce(
-            self._topic,
-            key=key.encode(),
-            values=[codec.encode(violation)],
-            headers=envelope,
-            acked=acked,
-        )
+        self._write("violation", [codec.encode(violation)], key=key, event=key, at=at, acked=acked)
 
 
 def key_of(violation: Violation) -> str:

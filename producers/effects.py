@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from producers import Producer
 from quadlog import codec
 from quadlog.codec.envelope import (
     ATTEMPT,
@@ -20,30 +21,29 @@ from quadlog.codec.envelope import (
     SYNCHRONOUS,
     TERM,
     UNDECIDED,
-    headers,
 )
 from quadlog.core.records import Outcome
 
 if TYPE_CHECKING:
     from quadlog.core.records import Effect, Fence, Handover, Rewind, Seed, Undecided
-    from quadlog.ports import Acked, Outlet, Record
+    from quadlog.ports import Headers, Outlet, Record
 
 
 _KINDS: Final = {
-    Outcome.APPLIED: "quadlog.effect",
-    Outcome.REJECTED: "quadlog.effect.rejected",
-    Outcome.ROLLED_BACK: "quadlog.effect.rolled-back",
-    Outcome.SUSPENDED: "quadlog.effect.suspended",
+    Outcome.APPLIED: "effect",
+    Outcome.REJECTED: "effect.rejected",
+    Outcome.ROLLED_BACK: "effect.rolled-back",
+    Outcome.SUSPENDED: "effect.suspended",
 }
 """Types of the CloudEvents."""
 
 
-class EffectsProducer:
+class EffectsProducer(Producer):
     """Producer of effects and fences, for the evaluating worker."""
 
     def __init__(self, outlet: Outlet, topic: str, worker: str, dc: str) -> None:
         """Write to `topic` as the evaluating worker `worker` of the data centre `dc`."""
-        self._outlet, self._topic, self._worker = outlet, topic, worker
+        super().__init__(outlet, topic, worker)
         self._dc = dc.encode()
 
     def publish(
@@ -59,97 +59,60 @@ class EffectsProducer:
             by_effect: True if only the effect shows that its entry is synchronous.
 
         """
-        kind = _KINDS[effect.outcome]
-        envelope = headers(
-            event=f"{effect.index}/{effect.attempt}",
-            source=self._worker,
-            kind=kind,
-            at=at,
-            traceparent=traceparent,
-        )
-        index = str(effect.index).encode()
-        values = codec.encode_effect(effect)
-        self._outlet.produce(
-            self._topic,
+        index, values = str(effect.index), codec.encode_effect(effect)
+        self._write(
+            _KINDS[effect.outcome],
+            values,
             key=index,
-            values=values,
-            headers=[
-                *envelope,
-                (INDEX, index),
+            event=f"{index}/{effect.attempt}",
+            at=at,
+            more=[
+                (INDEX, index.encode()),
                 (ATTEMPT, str(effect.attempt).encode()),
                 (OUTCOME, effect.outcome.encode()),
                 *(((SYNCHRONOUS, b"by-effect"),) if by_effect else ()),
                 (CHUNKS, str(len(values)).encode()),
-                (TERM, effect.term.hex().encode()),
-                (EPOCH, str(epoch).encode()),
-                (EVALUATED_IN, self._dc),
+                *self._term_of(effect, epoch),
             ],
+            traceparent=traceparent,
         )
 
     def publish_undecided(self, undecided: Undecided, *, at: int, epoch: int = 1) -> None:
         """Write that an entry is synchronous by its effect and undecided.  `epoch`: epoch of the view of its term."""
-        index = str(undecided.index).encode()
-        envelope = headers(
-            event=f"undecided/{undecided.index}/{undecided.attempt}",
-            source=self._worker,
-            kind="quadlog.undecided",
-            at=at,
-        )
-        self._outlet.produce(
-            self._topic,
-            key=index,
-            values=[codec.encode(undecided)],
-            headers=[
-                *envelope,
-                (UNDECIDED, index),
-                (ATTEMPT, str(undecided.attempt).encode()),
-                (TERM, undecided.term.hex().encode()),
-                (EPOCH, str(epoch).encode()),
-                (EVALUATED_IN, self._dc),
-            ],
-        )
+        index, attempt = str(undecided.index), str(undecided.attempt)
+        more = [(UNDECIDED, index.encode()), (ATTEMPT, attempt.encode()), *self._term_of(undecided, epoch)]
+        event = f"undecided/{index}/{attempt}"
+        self._write("undecided", [codec.encode(undecided)], key=index, event=event, at=at, more=more)
 
     def publish_fence(self, fence: Fence, *, at: int, epoch: int = 1) -> None:
         """Write a fence, which announces a takeover.  `epoch`: epoch of the view of its term."""
-        envelope = headers(event=f"fence/{fence.attempt}", source=self._worker, kind="quadlog.fence", at=at)
-        self._outlet.produce(
-            self._topic,
-            key=b"fence",
-            values=[codec.encode(fence)],
-            headers=[
-                *envelope,
-                (ATTEMPT, str(fence.attempt).encode()),
-                (TERM, fence.term.hex().encode()),
-                (EPOCH, str(epoch).encode()),
-                (EVALUATED_IN, self._dc),
-            ],
-        )
+        attempt = str(fence.attempt)
+        more = [(ATTEMPT, attempt.encode()), *self._term_of(fence, epoch)]
+        self._write("fence", [codec.encode(fence)], key="fence", event=f"fence/{attempt}", at=at, more=more)
+
+    def _term_of(self, said: Effect | Undecided | Fence, epoch: int) -> Headers:
+        return [
+            (TERM, said.term.hex().encode()),
+            (EPOCH, str(epoch).encode()),
+            (EVALUATED_IN, self._dc),
+        ]
 
 
-class EffectsMirror:
+class EffectsMirror(Producer):
     """Producer of a master's records in its data centre's effects topic.
 
     These are copies, record by record, handovers, rewinds and a seed.
     """
 
-    def __init__(self, outlet: Outlet, topic: str, master: str) -> None:
-        """Write to `topic`, the local data centre's effects topic, as `master`."""
-        self._outlet, self._topic, self._master = outlet, topic, master
-
     def publish_handover(self, handover: Handover, *, at: int) -> None:
         """Write a handover: after it, only effects of its term count."""
-        envelope = headers(
+        self._write(
+            "handover",
+            [codec.encode(handover)],
+            key="handover",
             event=f"handover/{handover.epoch}/{handover.index}",
-            source=self._master,
-            kind="quadlog.handover",
             at=at,
-        )
-        self._outlet.produce(
-            self._topic,
-            key=b"handover",
-            values=[codec.encode(handover)],
-            headers=[
-                *envelope,
+            more=[
                 (HANDOVER, str(handover.index).encode()),
                 (TERM, handover.term.hex().encode()),
                 (EPOCH, str(handover.epoch).encode()),
@@ -158,31 +121,15 @@ class EffectsMirror:
 
     def publish_rewind(self, rewind: Rewind, *, at: int) -> None:
         """Write a rewind: all stores go back to its effect, and other effects follow."""
-        envelope = headers(event=f"rewind/{rewind.epoch}", source=self._master, kind="quadlog.rewind", at=at)
-        self._outlet.produce(
-            self._topic,
-            key=b"rewind",
-            values=[codec.encode(rewind)],
-            headers=[
-                *envelope,
-                (REWIND, str(rewind.index).encode()),
-                (EPOCH, str(rewind.epoch).encode()),
-            ],
-        )
+        event, value = f"rewind/{rewind.epoch}", codec.encode(rewind)
+        more = [(REWIND, str(rewind.index).encode()), (EPOCH, str(rewind.epoch).encode())]
+        self._write("rewind", [value], key="rewind", event=event, at=at, more=more)
 
-    def publish_seed(self, seed: Seed, acked: Acked | None = None, *, epoch: int = 1) -> None:
+    def publish_seed(self, seed: Seed, *, epoch: int = 1) -> None:
         """Write the seed, with which the log begins.  `epoch`: epoch of the view installed here."""
-        signature = seed.signature.hex()
-        envelope = headers(
-            event=f"seed/{signature[:16]}", source=self._master, kind="quadlog.seed", at=seed.at
-        )
-        self._outlet.produce(
-            self._topic,
-            key=b"seed",
-            values=[codec.encode(seed)],
-            headers=[*envelope, (SEED, signature.encode()), (EPOCH, str(epoch).encode())],
-            acked=acked,
-        )
+        signature, value = seed.signature.hex(), codec.encode(seed)
+        more = [(SEED, signature.encode()), (EPOCH, str(epoch).encode())]
+        self._write("seed", [value], key="seed", event=f"seed/{signature[:16]}", at=seed.at, more=more)
 
     def copy(self, record: Record, *, origin: str, epoch: int) -> None:
         """Write a copy of a record, with headers for the original and the view in which the copy was made.
