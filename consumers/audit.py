@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from consumers.agreed import AgreedConsumer
 from consumers.effects import EffectsConsumer, epoch_of
@@ -78,35 +78,26 @@ class _Waiting(NamedTuple):
         return now - self.since > PATIENCE_MS
 
 
-class _Newest(Generic[K, V]):
+class _Newest(OrderedDict[K, V]):
     """A mapping of the newest `WINDOW` keys."""
-
-    def __init__(self) -> None:
-        self._known: Final = OrderedDict[K, V]()
-
-    def __contains__(self, key: K) -> bool:
-        return key in self._known
 
     @property
     def oldest(self) -> K | None:
         """The key that was remembered first."""
-        return next(iter(self._known), None)
-
-    def get(self, key: K) -> V | None:
-        return self._known.get(key)
+        return next(iter(self), None)
 
     def note(self, key: K, value: V) -> V:
         """Remember a value, if the key has none; return that of the key."""
-        if (there := self._known.get(key)) is not None:
+        if (there := self.get(key)) is not None:
             return there
         self.put(key, value)
         return value
 
     def put(self, key: K, value: V) -> None:
         """Remember a value instead of the one that the key has."""
-        self._known[key] = value
-        if len(self._known) > WINDOW:
-            self._known.popitem(last=False)
+        self[key] = value
+        if len(self) > WINDOW:
+            self.popitem(last=False)
 
 
 @dataclass(slots=True)

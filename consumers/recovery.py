@@ -187,22 +187,13 @@ def common(one: Path, other: Path, chain_of: Callable[[Path, int], bytes]) -> Lo
     if high < low:
         return None
 
-    def chains(index: int) -> tuple[bytes, bytes]:
-        found = [
-            path.before.chain if index == path.before.index else chain_of(path, index)
-            for path in (one, other)
-        ]
-        return found[0], found[1]
+    def chain(path: Path, index: int) -> bytes:
+        return path.before.chain if index == path.before.index else chain_of(path, index)
 
-    first, second = chains(low)
-    if first != second:
+    def differ(index: int) -> bool:
+        return chain(one, index) != chain(other, index)
+
+    if differ(low):
         return None
-    chain = first
-    while low < high:
-        middle = (low + high + 1) // 2
-        first, second = chains(middle)
-        if first == second:
-            low, chain = middle, first
-        else:
-            high = middle - 1
-    return LogPosition(low, chain)
+    last = low + bisect_left(range(low + 1, high + 1), x=True, key=differ)
+    return LogPosition(last, chain(one, last))
