@@ -5,7 +5,7 @@ Workers that apply effects need nothing else: a line is what is signed, and almo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pyoxigraph import BlankNode, NamedNode, RdfFormat, parse
 
@@ -13,50 +13,26 @@ from quadlog.core.effects.effect import Change
 from quadlog.core.effects.signature import quad_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from pyoxigraph import Quad
 
     from quadlog.core.effects.effect import NamedGraph
-
-
-class Lines(Protocol):
-    """The difference between two states as text, with the parts of a `Change`; every `Effect` is one."""
-
-    @property
-    def deleted(self) -> Sequence[str]:
-        """N-Quads lines, without their line feeds."""
-        ...
-
-    @property
-    def inserted(self) -> Sequence[str]:
-        """N-Quads lines."""
-        ...
-
-    @property
-    def emptied(self) -> Sequence[str]:
-        """N-Quads terms."""
-        ...
-
-    @property
-    def filled(self) -> Sequence[str]:
-        """N-Quads terms."""
-        ...
-
-    @property
-    def dropped(self) -> Sequence[str]:
-        """N-Quads terms."""
-        ...
+    from quadlog.core.records import Effect
 
 
 class ChangeLines(NamedTuple):
-    """`Lines` without an effect."""
+    """A `Change` as text: quads are N-Quads lines without line feeds, graphs are N-Quads terms."""
 
     deleted: tuple[str, ...] = ()
     inserted: tuple[str, ...] = ()
     emptied: tuple[str, ...] = ()
     filled: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
+
+
+Lines: TypeAlias = "ChangeLines | Effect"
+"""The difference between two states as text: every effect is one."""
 
 
 def lines_of(change: Change) -> ChangeLines:
@@ -79,10 +55,7 @@ def inverse(lines: Lines) -> ChangeLines:
     ('<urn:g>',)
     """
     return ChangeLines(
-        deleted=tuple(lines.inserted),
-        inserted=tuple(lines.deleted),
-        emptied=tuple(lines.filled),
-        filled=tuple(lines.emptied),
+        deleted=lines.inserted, inserted=lines.deleted, emptied=lines.filled, filled=lines.emptied
     )
 
 
