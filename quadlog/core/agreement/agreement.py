@@ -131,9 +131,7 @@ class Agreement:
         self._rounds: Final = Rounds(shared, offer=self._post_builder.offer)
         self._decider: Final = LimboDecider(shared, self._local_state.limbo)
         self._read_index: Final = ReadIndex(shared)
-        self._view_change: Final = ViewChange(
-            self._views, self._local_state, self._progress.members, stamp=self._clock.stamp
-        )
+        self._view_change: Final = ViewChange(shared)
         self._post_due: Post | None = None
         self._saved = durable.standing
 

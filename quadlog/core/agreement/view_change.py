@@ -12,32 +12,21 @@ from quadlog.core.agreement.inheritance import inherited_state, rebased_queue
 from quadlog.core.membership.views import Continuation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from quadlog.core.agreement.inheritance import InheritedState
-    from quadlog.core.agreement.local_state import LocalState
-    from quadlog.core.membership.views import Views
+    from quadlog.core.agreement.shared import Shared
     from quadlog.core.messages import Branch
     from quadlog.core.model import LogPosition, Pair, View
-    from quadlog.core.queues.progress import Progress
 
 
 class ViewChange:
     """Transition from the installed view to the view that was voted for."""
 
-    def __init__(
-        self,
-        views: Views,
-        local_state: LocalState,
-        members: Mapping[str, Progress],
-        *,
-        stamp: Callable[[], int],
-    ) -> None:
-        """Start without a branch; `members`: known state of each master; `stamp`: returns a new timestamp."""
-        self._views: Final = views
-        self._local_state: Final = local_state
-        self._members: Final = members
-        self._stamp: Final = stamp
+    def __init__(self, shared: Shared) -> None:
+        """Start without a branch."""
+        self._views: Final = shared.views
+        self._local_state: Final = shared.local_state
+        self._members: Final = shared.progress.members
+        self._stamp: Final = shared.clock.stamp
         self.branch: Branch | None = None
         """The part of the stronger side's log that was read."""
         self._lacks: Pair | None = None
