@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from pyoxigraph import DefaultGraph, Variable
 
-from quadlog.core.sparql.blocks import DataParser, TemplateParser
 from quadlog.core.sparql.graphs import GraphNames
 from quadlog.core.sparql.groups import Groups
 from quadlog.core.sparql.operations import (
@@ -27,6 +26,7 @@ from quadlog.core.sparql.operations import (
     TripleTemplate,
     Where,
 )
+from quadlog.core.sparql.quad_data import DataParser, TemplateParser
 from quadlog.core.sparql.text.prologue import Prologue
 from quadlog.core.sparql.text.reader import TextReader
 from quadlog.core.sparql.text.terms import BlankNodes, Literals

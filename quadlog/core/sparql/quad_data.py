@@ -1,21 +1,13 @@
-"""Parser of a ``{ … }`` block of quads: data, or a template."""
+"""Parsers of ``{ … }`` blocks of quads: data, and templates, which are filled in by solutions."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar, cast
 
-from pyoxigraph import (
-    BaseDirection,
-    BlankNode,
-    DefaultGraph,
-    Literal,
-    NamedNode,
-    Quad,
-    Triple,
-)
+from pyoxigraph import BaseDirection, BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple, Variable
 
-from quadlog.core.sparql.operations import TripleTemplate
+from quadlog.core.sparql.operations import QuadTemplate, TripleTemplate
 from quadlog.core.sparql.text.caution import MAX_NESTING
 from quadlog.core.sparql.text.syntax import RESERVED_PREFIX
 from quadlog.core.sparql.text.terms import (
@@ -31,8 +23,6 @@ from quadlog.core.sparql.text.terms import (
 from quadlog.errors import Forbidden
 
 if TYPE_CHECKING:
-    from pyoxigraph import Variable
-
     from quadlog.core.sparql.operations import Slot
     from quadlog.core.sparql.text.reader import TextReader
     from quadlog.core.sparql.text.terms import BlankNodes, Literals, Names
@@ -299,6 +289,33 @@ class BlockParser(ABC, Generic[Q]):
         if self._nodes is None:
             self._reader.wrong("a blank node in DELETE DATA")
         return self._nodes.fresh()
+
+
+class DataParser(BlockParser[Quad]):
+    """Parser of the blocks of INSERT DATA and DELETE DATA, which have no variables."""
+
+    def _emit(self, subject: Slot, predicate: Slot, value: Slot) -> None:
+        s, p, o = cast("tuple[NamedNode, NamedNode, NamedNode]", (subject, predicate, value))
+        self._quads.append(quad_of(s, p, o, cast("NamedNode | DefaultGraph", self._graph)))
+
+    def _triple(self, subject: Slot, predicate: Slot, value: Slot) -> Triple:
+        return Triple(*cast("tuple[NamedNode, NamedNode, NamedNode]", (subject, predicate, value)))
+
+    def _variable(self, token: str) -> Variable:
+        self._reader.wrong(f"a variable where there are only data: {token}")
+
+
+class TemplateParser(BlockParser[QuadTemplate]):
+    """Parser of the blocks of DELETE and INSERT with a WHERE."""
+
+    def _emit(self, subject: Slot, predicate: Slot, value: Slot) -> None:
+        self._quads.append(QuadTemplate(subject, predicate, value, self._graph))
+
+    def _triple(self, subject: Slot, predicate: Slot, value: Slot) -> TripleTemplate:
+        return TripleTemplate(subject, predicate, value)
+
+    def _variable(self, token: str) -> Variable:
+        return Variable(token[1:])
 
 
 _NO_SUBJECT = (Literal, Triple, TripleTemplate)
