@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Triple, Variable
 
 from quadlog.core.effects.effect import named_graphs
-from quadlog.core.sparql.operations import DeleteData, InsertData, TripleTemplate
+from quadlog.core.sparql.operations import DeleteData, InsertData, TripleTemplate, slots_of
 from quadlog.core.sparql.quad_data import quad_of, refuse_reserved
 from quadlog.core.sparql.text.terms import BlankNodes
 from quadlog.errors import UserError
@@ -70,7 +70,7 @@ class _Plan:
         templates = (*modify.deletes, *modify.inserts)
         self.finds_graphs = any(isinstance(template.graph, Variable) for template in templates)
         """True if solutions name graphs, and not only the text."""
-        self.labels = tuple(dict.fromkeys(_labels(modify.inserts)))
+        self.labels = tuple(dict.fromkeys(slots_of(modify.inserts, BlankNode)))
         for label in self.labels:
             self._places[label] = len(self._places)
         self._first = len(self._places)
@@ -141,20 +141,6 @@ def _quads(templates: Iterable[tuple[int, int, int, int]], values: Sequence[_Fil
 
 
 def _triple(subject: _Filled, predicate: _Filled, value: _Filled) -> Triple | None:
-    if (
-        isinstance(subject, (NamedNode, BlankNode))
-        and isinstance(predicate, NamedNode)
-        and isinstance(value, (NamedNode, BlankNode, Literal, Triple))
-    ):
+    if isinstance(subject, _NODE) and isinstance(predicate, NamedNode) and isinstance(value, _OBJECT):
         return Triple(subject, predicate, value)
     return None
-
-
-def _labels(templates: Iterable[QuadTemplate | TripleTemplate]) -> Iterator[BlankNode]:
-    for template in templates:
-        slots: tuple[Slot | DefaultGraph, ...] = template
-        for slot in slots:
-            if isinstance(slot, BlankNode):
-                yield slot
-            elif isinstance(slot, TripleTemplate):
-                yield from _labels([slot])

@@ -23,8 +23,8 @@ from quadlog.core.sparql.operations import (
     Modify,
     Send,
     Transfer,
-    TripleTemplate,
     Where,
+    slots_of,
 )
 from quadlog.core.sparql.quad_data import DataParser, TemplateParser
 from quadlog.core.sparql.text.prologue import Prologue
@@ -33,11 +33,11 @@ from quadlog.core.sparql.text.terms import BlankNodes, Literals
 from quadlog.errors import Unsupported, UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from pyoxigraph import NamedNode
 
-    from quadlog.core.sparql.operations import Operation, QuadTemplate, Service, Slot
+    from quadlog.core.sparql.operations import Operation, QuadTemplate, Service
     from quadlog.core.sparql.using import Using
 
 MAX_LOADS: Final = 100
@@ -178,7 +178,7 @@ class FormParser:
         *,
         services: tuple[Service, ...] = (),
     ) -> Modify:
-        variables = tuple(dict.fromkeys(_variables((*deletes, *inserts))))
+        variables = tuple(dict.fromkeys(slot.value for slot in slots_of((*deletes, *inserts), Variable)))
         if self._using is not None:
             default, named = self._using.default, self._using.named
         columns = " ".join(f"?{name}" for name in variables) or "*"
@@ -191,17 +191,3 @@ class FormParser:
         # Here, blank nodes with different labels become different nodes; later, each solution gets its own nodes.
         nodes = BlankNodes(self._tx_id, self._number) if form == "INSERT" else None
         return TemplateParser(self._reader, self._prologue.names, self._literals, nodes, graph).block()
-
-
-def _variables(slots: Iterable[QuadTemplate | TripleTemplate]) -> Iterator[str]:
-    for slot in slots:
-        yield from _variables_of(slot)
-
-
-def _variables_of(template: QuadTemplate | TripleTemplate) -> Iterator[str]:
-    slots: tuple[Slot | DefaultGraph, ...] = template
-    for slot in slots:
-        if isinstance(slot, Variable):
-            yield slot.value
-        elif isinstance(slot, TripleTemplate):
-            yield from _variables_of(slot)

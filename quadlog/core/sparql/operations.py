@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Triple, Variable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyoxigraph import Quad
+
+S = TypeVar("S")
 
 
 class TripleTemplate(NamedTuple):
@@ -33,6 +35,17 @@ class QuadTemplate(NamedTuple):
     predicate: Slot
     object: Slot
     graph: NamedNode | Variable | DefaultGraph
+
+
+def slots_of(templates: Iterable[QuadTemplate | TripleTemplate], kind: type[S]) -> Iterator[S]:
+    """Yield the slots of one kind, those of triple terms included."""
+    for template in templates:
+        slots: tuple[Slot | DefaultGraph, ...] = template
+        for slot in slots:
+            if isinstance(slot, kind):
+                yield slot
+            elif isinstance(slot, TripleTemplate):
+                yield from slots_of([slot], kind)
 
 
 class Every(Enum):

@@ -7,13 +7,14 @@ a literal with that lexical form and datatype, the call is an error and the vari
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyoxigraph import Literal, NamedNode
 
 from quadlog.core.sparql.text.datatypes import ALTERED, IllFormedLiteral
 from quadlog.core.sparql.text.terms import XSD_STRING, Literals, string_value
-from quadlog.core.sparql.text.tokens import tokens
+from quadlog.core.sparql.text.tokens import edited, tokens
 from quadlog.errors import SyntaxRefused
 
 if TYPE_CHECKING:
@@ -68,31 +69,23 @@ def with_checked_strdt(text: str) -> tuple[str, Mapping[NamedNode, Callable[...,
     """
     if _MENTIONED.search(text) is None:
         return text, {}
-    pieces: list[str] = []
-    done = 0
+    edits: list[tuple[int, int, str]] = []
     word: tuple[int, int] | None = None
     for token in tokens(text):
         if word is not None and token["mark"] == "(":
-            pieces += (text[done : word[0]], str(_STRDT))
-            done = word[1]
+            edits.append((*word, str(_STRDT)))
         is_call = (token["word"] or "").upper() == "STRDT"
         word = token.span("word") if is_call else None
-    return "".join((*pieces, text[done:])), {_STRDT: _Strdt(Literals())}
+    return edited(text, edits), {_STRDT: partial(_strdt, Literals())}
 
 
-class _Strdt:
-    """STRDT as a custom function of pyoxigraph; the result None is a SPARQL error."""
-
-    def __init__(self, literals: Literals) -> None:
-        self._literals = literals
-
-    def __call__(self, form: Term, datatype: Term) -> Literal | None:
-        """Return the literal as the store holds it, or None."""
-        if not isinstance(form, Literal) or form.datatype.value != XSD_STRING:
-            return None
-        if not isinstance(datatype, NamedNode):
-            return None
-        try:
-            return self._literals.typed(form.value, datatype)
-        except IllFormedLiteral:
-            return None
+def _strdt(literals: Literals, form: Term, datatype: Term) -> Literal | None:
+    """Return the literal of STRDT as the store holds it; None is a SPARQL error."""
+    if not isinstance(form, Literal) or form.datatype.value != XSD_STRING:
+        return None
+    if not isinstance(datatype, NamedNode):
+        return None
+    try:
+        return literals.typed(form.value, datatype)
+    except IllFormedLiteral:
+        return None

@@ -14,25 +14,25 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pyoxigraph import Literal
 
-_XSD: Final = "http://www.w3.org/2001/XMLSchema#"
-_RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+XSD: Final = "http://www.w3.org/2001/XMLSchema#"
+RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 
-UNTAGGED: Final = frozenset((f"{_RDF}langString", f"{_RDF}dirLangString"))
+UNTAGGED: Final = frozenset((f"{RDF}langString", f"{RDF}dirLangString"))
 """Datatypes that only literals with a language tag have (RDF 1.1, section 3.3)."""
 
 _RANGES: Final[dict[str, tuple[int | None, int | None]]] = {
-    f"{_XSD}long": (-(1 << 63), (1 << 63) - 1),
-    f"{_XSD}int": (-(1 << 31), (1 << 31) - 1),
-    f"{_XSD}short": (-(1 << 15), (1 << 15) - 1),
-    f"{_XSD}byte": (-(1 << 7), (1 << 7) - 1),
-    f"{_XSD}unsignedLong": (0, (1 << 64) - 1),
-    f"{_XSD}unsignedInt": (0, (1 << 32) - 1),
-    f"{_XSD}unsignedShort": (0, (1 << 16) - 1),
-    f"{_XSD}unsignedByte": (0, (1 << 8) - 1),
-    f"{_XSD}nonNegativeInteger": (0, None),
-    f"{_XSD}positiveInteger": (1, None),
-    f"{_XSD}nonPositiveInteger": (None, 0),
-    f"{_XSD}negativeInteger": (None, -1),
+    f"{XSD}long": (-(1 << 63), (1 << 63) - 1),
+    f"{XSD}int": (-(1 << 31), (1 << 31) - 1),
+    f"{XSD}short": (-(1 << 15), (1 << 15) - 1),
+    f"{XSD}byte": (-(1 << 7), (1 << 7) - 1),
+    f"{XSD}unsignedLong": (0, (1 << 64) - 1),
+    f"{XSD}unsignedInt": (0, (1 << 32) - 1),
+    f"{XSD}unsignedShort": (0, (1 << 16) - 1),
+    f"{XSD}unsignedByte": (0, (1 << 8) - 1),
+    f"{XSD}nonNegativeInteger": (0, None),
+    f"{XSD}positiveInteger": (1, None),
+    f"{XSD}nonPositiveInteger": (None, 0),
+    f"{XSD}negativeInteger": (None, -1),
 }
 """Types derived from xsd:integer, with their bounds; the store converts each of them to xsd:integer."""
 
@@ -41,12 +41,12 @@ _FLOAT: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0
 _ZONED: Final = re.compile(r".*(?:Z|[+-][0-9]{2}:[0-9]{2})")
 _DAYS: Final = r"-?P(?=.)(?:[0-9]+D)?(?:T(?=.)(?:[0-9]+H)?(?:[0-9]+M)?(?:[0-9]+(?:\.[0-9]+)?S)?)?"
 _FORMS: Final = {
-    f"{_XSD}double": _FLOAT,
-    f"{_XSD}float": _FLOAT,
-    f"{_XSD}dateTimeStamp": _ZONED,
-    f"{_XSD}duration": re.compile(_DAYS.replace("(?=.)", "(?=.)(?:[0-9]+Y)?(?:[0-9]+M)?", 1)),
-    f"{_XSD}yearMonthDuration": re.compile(r"-?P(?=.)(?:[0-9]+Y)?(?:[0-9]+M)?"),
-    f"{_XSD}dayTimeDuration": re.compile(_DAYS),
+    f"{XSD}double": _FLOAT,
+    f"{XSD}float": _FLOAT,
+    f"{XSD}dateTimeStamp": _ZONED,
+    f"{XSD}duration": re.compile(_DAYS.replace("(?=.)", "(?=.)(?:[0-9]+Y)?(?:[0-9]+M)?", 1)),
+    f"{XSD}yearMonthDuration": re.compile(r"-?P(?=.)(?:[0-9]+Y)?(?:[0-9]+M)?"),
+    f"{XSD}dayTimeDuration": re.compile(_DAYS),
 }
 """Lexical forms of XSD 1.1 part 2, for types of which the store accepts more: `nan`, `P1YT`, no time zone."""
 
@@ -61,9 +61,9 @@ class IllFormedLiteral(ValueError):
 def is_valid(value: str, datatype: str) -> bool:
     """Return whether a lexical form is valid for a datatype in `ALTERED`; True for all other datatypes.
 
-    >>> [is_valid(value, f"{_XSD}byte") for value in ("+03", "300", "x")], is_valid("x", f"{_XSD}integer")
+    >>> [is_valid(value, f"{XSD}byte") for value in ("+03", "300", "x")], is_valid("x", f"{XSD}integer")
     ([True, False, False], True)
-    >>> is_valid("0" * 5000 + "3", f"{_XSD}byte"), is_valid("-" + "0" * 5000 + "129", f"{_XSD}byte")
+    >>> is_valid("0" * 5000 + "3", f"{XSD}byte"), is_valid("-" + "0" * 5000 + "129", f"{XSD}byte")
     (True, False)
     """
     bounds = _RANGES.get(datatype)
@@ -81,7 +81,7 @@ def is_valid(value: str, datatype: str) -> bool:
 def refuse_untagged(value: str, datatype: str) -> None:
     """Raise `IllFormedLiteral` for a language-tagged string without a tag."""
     if datatype in UNTAGGED:
-        short = datatype.removeprefix(_RDF)
+        short = datatype.removeprefix(RDF)
         raise IllFormedLiteral(
             f'"{value[:100]}"^^rdf:{short} has no language tag: write "…"@en, or leave the datatype out'
         )
@@ -92,6 +92,6 @@ def refuse_ill_typed(literal: Literal, stored: Literal) -> None:
     name, value = literal.datatype.value, literal.value
     if not is_valid(value, name):
         raise IllFormedLiteral(
-            f'"{value[:100]}" is no value of xsd:{name.removeprefix(_XSD)}, and would be stored as another term,'
+            f'"{value[:100]}" is no value of xsd:{name.removeprefix(XSD)}, and would be stored as another term,'
             f" {str(stored)[:200]}: correct it, or give it another datatype"
         )

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from quadlog.core.sparql.text.terms import RDF_TYPE
-from quadlog.core.sparql.text.tokens import CLOSING, OPENING, tokens
+from quadlog.core.sparql.text.tokens import CLOSING, OPENING, edited, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,11 +30,7 @@ def without_ground_triples(text: str) -> str:
     """Return the same pattern, or SELECT or ASK query, with the ground triples of each group in one filter."""
     if _RESERVED in text:
         return text
-    pieces, done = list[str](), 0
-    for start, end, replacement in sorted(_edits(text)):
-        pieces += (text[done:start], replacement)
-        done = end
-    return "".join((*pieces, text[done:]))
+    return edited(text, sorted(_edits(text)))
 
 
 @dataclass(slots=True)
@@ -115,7 +111,7 @@ def _groups(text: str) -> Iterator[_Group]:
         kind = token.lastgroup or ""
         value, group = token[kind], opened[-1]
         if kind == "mark" and value in OPENING:
-            _stop(group)
+            group.block = None  # it continues with something that is not ground
             group.reads = False
             opened.append(_Group(holds_triples=value == "{" and not values, start=token.end()))
             values = values and value != "{"
@@ -153,11 +149,6 @@ def _pass(group: _Group, kind: str, value: str, start: int, end: int) -> None:
         group.block = _Block(start, end, value)
     else:
         group.reads = False
-
-
-def _stop(group: _Group) -> None:
-    """Discard the current block, because it continues with something that is not ground."""
-    group.block = None
 
 
 def _end(group: _Group, end: int) -> None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from quadlog.core.sparql.text.terms import XSD_STRING
-from quadlog.core.sparql.text.tokens import CLOSING, OPENING, tokens
+from quadlog.core.sparql.text.tokens import CLOSING, OPENING, edited, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -50,11 +50,8 @@ def labelled_nodes(
     if _CALLED.search(text) is None:
         return text, {}
     calls = list(_Calls(text).found())
-    pieces, done = list[str](), 0
-    for start, end, replacement in sorted(_edits(calls), key=lambda edit: edit[:2]):
-        pieces += (text[done:start], replacement)
-        done = end
-    return "".join((*pieces, text[done:])), _Nodes(new).functions()
+    edits = sorted(_edits(calls), key=lambda edit: edit[:2])
+    return edited(text, edits), _Nodes(new).functions()
 
 
 class _Nodes:

@@ -13,7 +13,7 @@ from functools import cache
 
 from pyoxigraph import Store
 
-from quadlog.core.sparql.text.tokens import place, tokens
+from quadlog.core.sparql.text.tokens import edited, place, tokens
 from quadlog.errors import SyntaxRefused, UserError
 
 # Prefix of the named graphs in which a worker stores its own state: no client may name one.
@@ -122,9 +122,5 @@ def _declarations_moved(text: str) -> tuple[str, str] | None:
     if not spans:
         return None
     head = base + " ".join(f"PREFIX {name} <urn:x:>" for name in prefixes)
-    pieces: list[str] = []
-    done = 0
-    for begin, end in spans:
-        pieces += (text[done:begin], re.sub(r"[^\r\n]", " ", text[begin:end]))
-        done = end
-    return head, "".join((*pieces, text[done:]))
+    blanks = ((begin, end, re.sub(r"[^\r\n]", " ", text[begin:end])) for begin, end in spans)
+    return head, edited(text, blanks)

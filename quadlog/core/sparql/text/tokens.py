@@ -18,7 +18,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _BASE = (
     "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d"
@@ -104,6 +104,15 @@ def tokens(text: str, start: int = 0) -> Iterator[re.Match[str]]:
             yield token
             if kind == "end":
                 return
+
+
+def edited(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
+    """Return a text after edits in their order: start and end of a part, and what replaces it."""
+    pieces, done = list[str](), 0
+    for start, end, replacement in edits:
+        pieces += (text[done:start], replacement)
+        done = end
+    return "".join((*pieces, text[done:]))
 
 
 class _Frames:

@@ -14,8 +14,9 @@ from uuid import UUID
 
 from pyoxigraph import BlankNode, Literal, NamedNode
 
+from quadlog.core.sparql.text.datatypes import XSD
 from quadlog.core.sparql.text.labelled_nodes import labelled_nodes
-from quadlog.core.sparql.text.tokens import tokens
+from quadlog.core.sparql.text.tokens import edited, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,7 +30,6 @@ _CALLED = re.compile(r"(?:NOW|RAND|STRUUID|UUID|BNODE)$")
 _HINTS = ("NOW", "RAND", "UUID", "BNODE")
 """Every text that calls one of the functions contains one of these."""
 _PREFIX = "urn:quadlog:function:"
-_XSD = "http://www.w3.org/2001/XMLSchema#"
 
 
 def settled(text: str, *, seed: bytes, created: int) -> tuple[str, Mapping[NamedNode, Function]]:
@@ -48,15 +48,13 @@ def settled(text: str, *, seed: bytes, created: int) -> tuple[str, Mapping[Named
     chance = _Chance(seed)
     text, labelled = labelled_nodes(text, chance.node)
     functions = {**chance.functions(), **labelled}
-    pieces: list[str] = []
-    done, start = 0, 0
+    edits, start = list[tuple[int, int, str]](), 0
     called: re.Match[str] | None = None
     for token in tokens(text):
         if token["nil"] and called is not None:
-            pieces += (text[done : start + called.start()], _replaced(called[0], created))
-            done = token.end()
+            edits.append((start + called.start(), token.end(), _replaced(called[0], created)))
         called, start = _CALLED.search((token["word"] or "").upper()), token.start("word")
-    return "".join((*pieces, text[done:])), functions
+    return edited(text, edits), functions
 
 
 def _replaced(name: str, created: int) -> str:
@@ -64,7 +62,7 @@ def _replaced(name: str, created: int) -> str:
         return f"{NamedNode(_PREFIX + name.lower())}()"
     moment = datetime.fromtimestamp(created / 1000, UTC).isoformat(timespec="milliseconds")
     # In brackets, because FILTER, HAVING, GROUP BY and ORDER BY accept no bare literal.
-    return f'("{moment.replace("+00:00", "Z")}"^^<{_XSD}dateTime>)'
+    return f'("{moment.replace("+00:00", "Z")}"^^<{XSD}dateTime>)'
 
 
 class _Chance:
