@@ -55,16 +55,7 @@ if TYPE_CHECKING:
     from quadlog.core.agreement.limbo import Limbo
     from quadlog.core.cluster_settings import ClusterSettings
     from quadlog.core.messages import Input, LoggedDigests
-    from quadlog.core.model import (
-        Ask,
-        Entry,
-        HardState,
-        LogPosition,
-        Peer,
-        Post,
-        Transaction,
-        View,
-    )
+    from quadlog.core.model import Entry, HardState, LogPosition, Peer, Post, Transaction, View
     from quadlog.core.queues.progress import Progress
 
 
@@ -163,11 +154,6 @@ class Agreement:
         return self._views.peers
 
     @property
-    def undecided(self) -> frozenset[str]:
-        """Masters whose addition or removal as a peer is agreed and not decided yet."""
-        return self._views.undecided
-
-    @property
     def has_majority(self) -> bool:
         """True if the members of the view that are not blank are more than half of all data centres."""
         return self._views.is_majority(self.view)
@@ -189,10 +175,10 @@ class Agreement:
             node=self.node,
             standing=self.standing,
             peers=self.peers,
-            undecided=self.undecided,
+            undecided=self._views.undecided,
             is_peer=self.is_peer,
             has_majority=self.has_majority,
-            is_half=not self.has_majority and self._views.vouches,
+            is_half=not self.has_majority and self._views.electorate.vouches(self.view),
             may_agree=self.may_agree,
             held=self._views.held,
             settings=self.settings,
@@ -206,7 +192,7 @@ class Agreement:
                 for name, one in members.items()
             },
             heard_at=dict(self.heard_at),
-            last_heard=self._views.last_heard,
+            last_heard=self._views.failure_detector.last_heard(self.view),
             ignored=dict(self.ignored),
             idle=self.pace.idle,
         )
@@ -245,7 +231,7 @@ class Agreement:
     @property
     def heard_at(self) -> Mapping[str, float]:
         """Time at which each other master was last heard, in milliseconds of the steady clock."""
-        return self._views.heard_at
+        return self._views.failure_detector.heard_at
 
     @property
     def beside(self) -> LogPosition | None:
@@ -266,11 +252,6 @@ class Agreement:
     def members(self) -> Mapping[str, Progress]:
         """Known state of each master that has posted, including this one."""
         return self._progress.members
-
-    @property
-    def asks(self) -> Mapping[str, Ask]:
-        """Snapshots that are requested, by master."""
-        return self._progress.asks
 
     @property
     def wake_at(self) -> float:
@@ -309,7 +290,7 @@ class Agreement:
     def step(self, given: Input, now: Now) -> None:
         """Process one input."""
         self._clock.now = now
-        self._views.wake(now.steady)
+        self._views.failure_detector.wake(now.steady)
         self._local_state.begin_turn()
         match given:
             case Submitted(transaction=transaction):
@@ -416,7 +397,7 @@ class Agreement:
             return  # received before, or out of date
         before = member.said
         self._clock.pass_by(post.highest)
-        self._views.on_post(post, self._clock.now.steady)
+        self._views.failure_detector.on_post(post, self.view, self._clock.now.steady)
         self._rounds.collect(member, post)
         self._post_builder.on_post(post)
         if self._views.is_moved_by(post, before):
@@ -431,7 +412,7 @@ class Agreement:
             # The first post in the new view reports this, before the shell has truncated what it follows.
             status = replace(status, effects=OF_A_BRANCH)
         self._post_builder.report(status)
-        self._views.report(status)
+        self._views.view_election.status = status
         if status.effects != OF_A_BRANCH:
             self._local_state.limbo.evaluated(status.effects.index)
 

@@ -89,7 +89,7 @@ class PostBuilder:
             asks=tuple(progress.asks.values()),
             ballot=views.ballot,
             dropped=views.standing.dropped,
-            rank=views.rank,
+            rank=views.standing.rank,
             joining=views.standing.joining,
             given_up=views.standing.given_up,
             whole=left is None,

@@ -53,7 +53,7 @@ class ViewElection:
         self._electorate: Final = electorate
         self._near: Final = near
         self.status = LocalStatus()
-        """Status of the own data centre."""
+        """Status of the own data centre: a home must have the effects of the log, and accept more."""
 
     # --- proposing --------------------------------------------------------------------------------
 

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
     from quadlog.core.cluster_settings import ClusterSettings
     from quadlog.core.membership.failure_detector import HoldingUp
-    from quadlog.core.messages import LocalStatus
-    from quadlog.core.model import AgreedSetting, LogPosition, Peer, Post, Rank, Transaction, View
+    from quadlog.core.model import AgreedSetting, LogPosition, Peer, Post, Transaction, View
     from quadlog.core.queues.progress import Progress
 
 
@@ -88,22 +87,18 @@ class Views:
         self._files: Final = settings
         self.standing = standing
         self.incarnations: Final = Incarnations(standing.newest)
-        self._electorate: Final = Electorate(masters, witnesses)
-        self._failure_detector: Final = FailureDetector(
-            node, self._electorate, settings=settings, idle=idle, put_off=put_off
+        self.electorate: Final = Electorate(masters, witnesses)
+        self.failure_detector: Final = FailureDetector(
+            node, self.electorate, settings=settings, idle=idle, put_off=put_off
         )
-        self._view_election: Final = ViewElection(
+        self.view_election: Final = ViewElection(
             node,
-            failure_detector=self._failure_detector,
+            failure_detector=self.failure_detector,
             incarnations=self.incarnations,
-            electorate=self._electorate,
+            electorate=self.electorate,
             near=near,
         )
         self._count(standing.settings)
-
-    def report(self, status: LocalStatus) -> None:
-        """Set the status of the own data centre: a home must have the effects of the log, and accept more."""
-        self._view_election.status = status
 
     @property
     def view(self) -> View:
@@ -114,21 +109,6 @@ class Views:
     def ballot(self) -> View | None:
         """The view that this master voted for, while it is not installed."""
         return self.standing.pending
-
-    @property
-    def rank(self) -> Rank:
-        """Strength of this master's side."""
-        return self.standing.rank
-
-    @property
-    def heard_at(self) -> Mapping[str, float]:
-        """Time at which each other master was last heard, in this view or outside it."""
-        return self._failure_detector.heard_at
-
-    @property
-    def last_heard(self) -> Mapping[str, float]:
-        """Since when each other member of the view is silent."""
-        return self._failure_detector.last_heard(self.view)
 
     @property
     def is_settled(self) -> bool:
@@ -145,21 +125,21 @@ class Views:
     def is_peer(self) -> bool:
         """True if this master is a peer, as far as it knows; otherwise it accepts no writes."""
         standing = self.standing
-        peers = self._electorate.peers(standing.view)
+        peers = self.electorate.peers(standing.view)
         return not standing.outside and any(peer.node == self.node for peer in peers)
 
     @property
     def peers(self) -> tuple[Peer, ...]:
         """The peers by the log or, if a side that does not name this master is known, by the view of that side."""
         beyond = self._beyond
-        return self._logged if beyond is None else self._electorate.peers(beyond)
+        return self._logged if beyond is None else self.electorate.peers(beyond)
 
     @property
     def undecided(self) -> frozenset[str]:
         """Masters whose addition or removal as a peer is agreed and not decided yet."""
         beyond = self._beyond
         view, changes = (self.view, self.standing.changes) if beyond is None else (beyond, ())
-        said = [self._electorate.peers(view), *([view.before] if view.before else []), *changes]
+        said = [self.electorate.peers(view), *([view.before] if view.before else []), *changes]
         names = [frozenset(peer.node for peer in peers) for peers in said]
         return frozenset[str]().union(*names).difference(names[0].intersection(*names[1:]))
 
@@ -171,12 +151,12 @@ class Views:
     @property
     def _logged(self) -> tuple[Peer, ...]:
         changes = self.standing.changes
-        return changes[-1] if changes else self._electorate.peers(self.view)
+        return changes[-1] if changes else self.electorate.peers(self.view)
 
     @property
     def centres(self) -> Mapping[str, str]:
         """The data centre of each peer, and of those before an undecided change."""
-        return self._electorate.centres(self.view)
+        return self.electorate.centres(self.view)
 
     @property
     def has_majority(self) -> bool:
@@ -185,12 +165,7 @@ class Views:
 
     def is_majority(self, view: View) -> bool:
         """Return whether the members of a view that are not blank are more than half of all data centres."""
-        return self._electorate.is_majority(view)
-
-    @property
-    def vouches(self) -> bool:
-        """True if no majority is possible without one of the members of the view."""
-        return self._electorate.vouches(self.view)
+        return self.electorate.is_majority(view)
 
     @property
     def may_agree(self) -> bool:
@@ -212,7 +187,7 @@ class Views:
         It does if its sender is a peer, or if its side names both masters as peers and has held a later
         majority: a master that was cut off for long may know none of the current peers.
         """
-        if post.node in self._electorate.centres(self.view):
+        if post.node in self.electorate.centres(self.view):
             return True
         names = {peer.node for peer in (*post.view.peers, *post.view.before)}
         return {self.node, post.node} <= names and post.rank.epoch > self.standing.promise
@@ -243,14 +218,6 @@ class Views:
         self.standing = replace(self.standing, newest=self.incarnations.newest)
         return True
 
-    def wake(self, now: float) -> None:
-        """Note that this master is running."""
-        self._failure_detector.wake(now)
-
-    def on_post(self, post: Post, now: float) -> None:
-        """Note a received post."""
-        self._failure_detector.on_post(post, self.view, now)
-
     def is_moved_by(self, post: Post, before: Post | None) -> bool:
         """Return whether a post requires a check of the membership; `before`: the previous post that was understood."""
         has_moved = before is None or _stands(before) != _stands(post) or before.full is not post.full
@@ -268,16 +235,16 @@ class Views:
             last: index of the last entry of this log.
 
         """
-        standing, failure_detector = self.standing, self._failure_detector
+        standing, failure_detector = self.standing, self.failure_detector
         given_up = failure_detector.missing(
             standing, self.incarnations.gone(standing.view), members, holding_up, now
         )
-        is_elected = self._view_election.is_elected(standing, members, now)
+        is_elected = self.view_election.is_elected(standing, members, now)
         joining = elected_from(standing) if is_elected else failure_detector.stronger(standing, members, now)
         self.held = joining if not is_elected and joining is not None and self._holds(joining, last) else None
         if self.held is not None:
             joining = None
-        is_named = joining is None or self.node in self._electorate.centres(joining)
+        is_named = joining is None or self.node in self.electorate.centres(joining)
         outside = not is_named or (joining is None and standing.outside)
         before = (set(standing.given_up), standing.joining, standing.outside)
         if (given_up, joining, outside) == before:
@@ -288,7 +255,7 @@ class Views:
 
     def vote(self, members: Mapping[str, Progress], last: int, now: float) -> bool:
         """Propose or vote if that is due; return whether anything changed."""
-        view_election, before = self._view_election, self.standing.ballot
+        view_election, before = self.view_election, self.standing.ballot
         if view_election.is_elected(self.standing, members, now):
             return False  # followed once all that it inherits is here
         installed = view_election.installed_before(self.standing, members, now)
@@ -313,14 +280,14 @@ class Views:
         """
         standing, centres = self.standing, self.centres
         evaluating = [
-            name for name in standing.view.members if centres.get(name) not in self._electorate.witnesses
+            name for name in standing.view.members if centres.get(name) not in self.electorate.witnesses
         ]
         return (
             self.settings.split_approval is SplitApproval.MANUAL
             and self.may_agree  # else it has agreed on nothing, and cannot agree on an approval
             and self.is_peer
             and bool(evaluating)
-            and self.node in self._electorate.centres(joining)
+            and self.node in self.electorate.centres(joining)
             and standing.fork is not None
             and standing.fork < last
             and not (standing.approved == last and (standing.joining is not None or self.is_paused(last)))
@@ -333,7 +300,7 @@ class Views:
         """
         if not last or self.standing.approved != last:
             return False
-        now = self._failure_detector.awake_at
+        now = self.failure_detector.awake_at
         if self._pause_ends is None:
             self._pause_ends = now + min(self.settings.max_peer_lag * 1000, PAUSE_MS)
         return now < self._pause_ends
@@ -373,7 +340,7 @@ class Views:
 
     def _count(self, agreed: tuple[AgreedSetting, ...]) -> None:
         """Let these agreed settings count, and the file for all others."""
-        self.settings = self._failure_detector.settings = in_force(self._files, agreed)
+        self.settings = self.failure_detector.settings = in_force(self._files, agreed)
         self.posted_settings = (*agreed, *of_file(self._files, agreed))
 
     def is_frozen(self, members: Iterable[Progress]) -> bool:
@@ -407,7 +374,7 @@ class Views:
             changes=_left_of(changes, view, self.standing.forced),
         )
         self._set(settings)
-        self._failure_detector.begin(now)
+        self.failure_detector.begin(now)
 
 
 def _left_of(

@@ -268,7 +268,7 @@ class Member:
 
     def wake(self, at: float) -> None:
         """It does something that matters to nobody."""
-        self.core._views.wake(self.now(at).steady)
+        self.core._views.failure_detector.wake(self.now(at).steady)
 
     def hear(self, post: Post, at: float) -> None:
         """A post arrives."""

@@ -123,7 +123,7 @@ class GatedMember(Member):
 
     def _core(self) -> Agreement:
         core = super()._core()
-        election = core._views._view_election
+        election = core._views.view_election
         electoral = election._electoral
 
         def gated(standing: HardState, members: Mapping[str, Progress]) -> tuple[Peers, Peers]:

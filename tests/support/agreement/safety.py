@@ -235,7 +235,7 @@ class Safety:
         said = sorted(p for p in posted if p.id in core.queue)
         held = sorted(p for p in known.posted if p.id in core.queue)
         assert held == said, f"{reader.name} holds {held} of {sender.name}, which said {said}"
-        assert known.base.index <= core.last.index or sender.name in core.asks, (
+        assert known.base.index <= core.last.index or sender.name in core._progress.asks, (
             f"{reader.name} counts what {sender.name} said at a base that it has not reached"
         )
 

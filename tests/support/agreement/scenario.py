@@ -285,7 +285,7 @@ class Scenario:
         waiting = sorted(pair for name in core.queue._first for pair in core.queue.pairs(name))
         shown = [self._name(p) if core.queue.transaction(p) else f"({self._name(p)})" for p in waiting]
         line = f"{member.name} agreed: {agreed} | incoming: {' '.join(shown) or '-'}"
-        if asks := sorted(core.asks):
+        if asks := sorted(core._progress.asks):
             line += f" | asks: {' '.join(asks)}"
         line += self._standing(member)
         ignored = ", ".join(f"{name} x{count}" for name, count in sorted(core.ignored.items()))

@@ -110,8 +110,8 @@ def is_held(views: Views, *, last: int, now: float = 1.0) -> bool:
     )
     member.on_post(post, post.base)
     member.understand(post, ())
-    views.wake(now)
-    views.on_post(post, now)
+    views.failure_detector.wake(now)
+    views.failure_detector.on_post(post, views.view, now)
     views.tick({"m1": member}, NOBODY, now, last=last)
     assert (views.held is None) == (views.standing.joining is not None)
     return views.held is not None
@@ -153,14 +153,14 @@ def test_an_approval_counts_directly_behind_the_entry_that_it_names() -> None:
 
 def test_nothing_is_added_behind_an_approval_for_some_time() -> None:
     views = alone(fork=5, approval=SplitApproval.MANUAL)
-    views.wake(1_000.0)
+    views.failure_detector.wake(1_000.0)
     assert not views.is_paused(0)
     assert approve(views, APPROVAL, BEFORE)
     assert views.is_paused(8)
     assert not views.is_paused(9)
-    views.wake(2_999.0)
+    views.failure_detector.wake(2_999.0)
     assert views.is_paused(8)
-    views.wake(3_000.0)
+    views.failure_detector.wake(3_000.0)
     assert not views.is_paused(8), "max-peer-lag has passed, and no other side was there"
 
 
@@ -168,7 +168,7 @@ def test_nothing_is_added_behind_an_approval_for_some_time() -> None:
 def test_an_approval_lapses_even_if_nothing_follows_it(late: float, *, held: bool) -> None:
     """The other side may have moved on meanwhile."""
     views = alone(fork=5, approval=SplitApproval.MANUAL)
-    views.wake(0.0)
+    views.failure_detector.wake(0.0)
     assert approve(views, APPROVAL, BEFORE)
     assert views.is_paused(8)
     assert is_held(views, last=8, now=late) == held

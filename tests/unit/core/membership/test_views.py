@@ -89,7 +89,7 @@ def test_who_voted_and_asked_elsewhere_since_follows_what_was_elected(parent: Vi
     members = {"m1": posted("m1", elected), "m2": posted("m2", OTHER)}
     for member in members.values():
         assert member.said is not None
-        views.on_post(member.said, 1.0)
+        views.failure_detector.on_post(member.said, views.view, 1.0)
     assert views.tick(members, NOBODY, 2.0, last=0)
     assert views.standing.joining == (elected if parent is ASKED else None)
     assert not views.tick(members, NOBODY, 3.0, last=0), "and stays with it"
@@ -111,10 +111,10 @@ def test_a_home_has_the_effects_of_the_log_if_any_data_centre_has(
         idle=20.0,
         put_off=4,
     )
-    views.report(LocalStatus(effects=own))
+    views.view_election.status = LocalStatus(effects=own)
     members = {"m3": posted("m3", view, effects=other)}
     assert members["m3"].said is not None
-    views.on_post(members["m3"].said, 1.0)
+    views.failure_detector.on_post(members["m3"].said, views.view, 1.0)
     assert views.vote(members, 0, 2.0)
     ballot = views.standing.ballot
     assert ballot is not None
@@ -166,7 +166,7 @@ def _ballot(view: View, witnesses: str, *, gone: str = "", effects: EffectsPosit
     members = {name: posted(name, view, effects=effects) for name in view.members if name != gone}
     for member in members.values():
         assert member.said is not None
-        views.on_post(member.said, 1.0)
+        views.failure_detector.on_post(member.said, views.view, 1.0)
     views.vote(members, 0, 2.0)
     return views.standing.ballot
 
@@ -209,15 +209,15 @@ def test_what_is_proposed_keeps_its_home_while_that_will_do(
         put_off=4,
         witnesses=frozenset({"dc3"}),
     )
-    views.report(LocalStatus(effects=OF_A_BRANCH))
+    views.view_election.status = LocalStatus(effects=OF_A_BRANCH)
     members = {name: posted(name, view) for name in ("m1", "m2", "m3")}
     for member in members.values():
         assert member.said is not None
-        views.on_post(member.said, 1.0)
+        views.failure_detector.on_post(member.said, views.view, 1.0)
     assert views.vote(members, 0, 2.0)
     assert (views.standing.voted, views.standing.ballot and views.standing.ballot.home) == (5, "dc2")
 
-    views.report(LocalStatus(effects=own))
+    views.view_election.status = LocalStatus(effects=own)
     members["m2"] = posted("m2", view, effects=other)
     views.vote(members, 0, 3.0)
     assert (views.standing.voted, views.standing.ballot and views.standing.ballot.home) == (epoch, home)
@@ -251,7 +251,7 @@ def test_a_view_whose_home_takes_no_effects_moves_its_home(
         put_off=4,
         witnesses=frozenset(witnesses.split()),
     )
-    views.report(LocalStatus(full="m1" in full))
+    views.view_election.status = LocalStatus(full="m1" in full)
     members = {name: posted(name, view, full=name in full) for name in view.members}
     views.vote(members, 0, 2.0)
     ballot = views.standing.ballot
@@ -266,7 +266,7 @@ def test_all_masters_of_a_home_have_to_say_that_it_is_full(*, both: bool) -> Non
     masters = {"m1": "dc1", "m2": "dc1", "m3": "dc2"}
     view = View(epoch=4, members=("m1", "m2", "m3"), home="dc1")
     views = Views("m1", masters, HardState(view=view), settings=SETTINGS, near=10, idle=20.0, put_off=4)
-    views.report(LocalStatus(full=True))
+    views.view_election.status = LocalStatus(full=True)
     members = {name: posted(name, view, full=both and name == "m2") for name in view.members}
     views.vote(members, 0, 2.0)
     ballot = views.standing.ballot
@@ -286,6 +286,6 @@ def test_who_is_let_in_where_it_asked_reads_that_log_on() -> None:
     )
     members = {"m1": posted("m1", elected)}
     assert members["m1"].said is not None
-    views.on_post(members["m1"].said, 1.0)
+    views.failure_detector.on_post(members["m1"].said, views.view, 1.0)
     assert not views.tick(members, NOBODY, 2.0, last=0)
     assert views.standing.joining == ASKED
