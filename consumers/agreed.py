@@ -135,9 +135,7 @@ class AgreedConsumer:
 def place_of(record: Record, *, most: int | None = None) -> Place | Cut | None:
     """Return the entry that is complete with this record, or the cut; for readers that only follow positions.
 
-    Args:
-        record: a record of an agreed topic.
-        most: index beyond which entries are not decoded; None: no limit.
+    `most`: index beyond which entries are not decoded; None: no limit.
 
     Raises:
         ForeignRecord: another program wrote the record.

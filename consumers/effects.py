@@ -294,13 +294,7 @@ def mirrored_in(records: Sequence[Record], *, origin: str, epoch: int, evaluated
 
 
 def newest_copy(records: Sequence[Record], *, epoch: int) -> tuple[str, int] | None:
-    """Return data centre and offset of the original of the last copy, if the copy was made in this view.
-
-    Args:
-        records: records of an effects topic.
-        epoch: epoch of the view.
-
-    """
+    """Return data centre and offset of the original of the last copy, if it was made in the view of this epoch."""
     copy = next(_copies(reversed(records)), None)
     return None if copy is None or copy.epoch != epoch else (copy.origin, copy.offset)
 

@@ -63,10 +63,7 @@ class PayloadsConsumer:
 def origin_offset(record: Record, dc: str) -> int | None:
     """Return the offset of the last record of a payload's original; None if a copy does not state it.
 
-    Args:
-        record: the last record of the payload in the topic of a data centre.
-        dc: that data centre.
-
+    `record`: the last record of the payload in the topic of the data centre `dc`.
     """
     if record.header(ORIGIN_DC) == dc.encode():
         return record.offset

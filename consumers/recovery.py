@@ -174,13 +174,8 @@ def common(one: Path, other: Path, chain_of: Callable[[Path, int], bytes]) -> Lo
     """Return the last entry that two paths have in common, by a search of few steps; None: not known.
 
     A chain hash stands for all entries before it.  If the paths have nothing in common, that is the beginning of the
-    log; it is not known if one of them begins later, as its topic was shortened.
-
-    Args:
-        one: a path.
-        other: another one.
-        chain_of: reads the chain hash of an entry.
-
+    log; it is not known if one of them begins later, as its topic was shortened.  `chain_of` reads the chain hash of an
+    entry.
     """
     low = max(one.before.index, other.before.index)
     high = min(one.last.index, other.last.index)

@@ -51,13 +51,8 @@ class EffectsProducer(Producer):
     ) -> None:
         """Write one effect; it counts once it is read back.
 
-        Args:
-            effect: the effect.
-            at: milliseconds since 1970.
-            epoch: epoch of the view of its term.
-            traceparent: W3C trace context of the request.
-            by_effect: True if only the effect shows that its entry is synchronous.
-
+        `at`: milliseconds since 1970; `epoch`: epoch of the view of its term.
+        `by_effect`: True if only the effect shows that its entry is synchronous.
         """
         index, values = str(effect.index), codec.encode_effect(effect)
         self._write(
@@ -132,14 +127,7 @@ class EffectsMirror(Producer):
         self._write("seed", [value], key="seed", event=f"seed/{signature[:16]}", at=seed.at, more=more)
 
     def copy(self, record: Record, *, origin: str, epoch: int) -> None:
-        """Write a copy of a record, with headers for the original and the view in which the copy was made.
-
-        Args:
-            record: the original, in another data centre's effects topic.
-            origin: that data centre.
-            epoch: epoch of the view installed here.
-
-        """
+        """Write a copy of a record of `origin`, another data centre.  `epoch`: epoch of the view installed here."""
         mirrored = [
             (MIRRORED, str(record.offset).encode()),
             (MIRRORED_FROM, origin.encode()),

@@ -17,13 +17,9 @@ class PayloadsProducer(Producer):
     """Producer of the payloads of this master's clients, and of copies of the peers' payloads."""
 
     def publish(self, payload: Payload, acked: Acked, *, origin_offset: int | None = None) -> None:
-        """Make a payload durable in this data centre.
+        """Make a payload durable in this data centre; `acked` is called when all its chunks are.
 
-        Args:
-            payload: the payload of a client, or of a peer.
-            acked: callback for when all its chunks are durable.
-            origin_offset: for a copy, the offset of the original's last chunk.
-
+        `origin_offset`: for a copy, the offset of the original's last chunk.
         """
         name = text_id(payload.transaction.id)
         more = [(ORIGIN_DC, payload.origin_dc.encode()), (WRITER, self._writer.encode())]

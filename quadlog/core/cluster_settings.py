@@ -165,12 +165,6 @@ def set_by(options: Mapping[str, str], index: int, at: int) -> AgreedSetting | N
     """Return what an entry sets; None if it names no setting.
 
     A name or value of a later version is kept as it is, for masters that understand it.
-
-    Args:
-        options: options of the entry.
-        index: its index.
-        at: milliseconds since 1970 of its timestamp.
-
     """
     name, value = options.get(SETTING, ""), options.get(VALUE, "")
     return AgreedSetting(name, value, index, at, options.get(BY, "")) if name else None

@@ -186,12 +186,9 @@ class Limbo:
         return now - (self.undecided[0].since or 0.0) if self.undecided else 0.0
 
     def confirmed(self, confirmations: Mapping[str, int], quorum: int) -> LogPosition | None:
-        """Return the last undecided one that a quorum has, if it has any.
+        """Return the last undecided one that a quorum of data centres has, if it has any.
 
-        Args:
-            confirmations: by data centre, index up to which its durable log is this one.
-            quorum: number of data centres.
-
+        `confirmations`: by data centre, index up to which its durable log is this one.
         """
         had = sorted(confirmations.values(), reverse=True)
         if len(had) < quorum:

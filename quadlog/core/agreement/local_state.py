@@ -38,14 +38,7 @@ class LocalState:
     """Queue and log of one master."""
 
     def __init__(self, durable: RecoveredState, *, logged: LoggedDigests, length: int) -> None:
-        """Continue from the saved state.
-
-        Args:
-            durable: the saved state.
-            logged: digests of all synchronised transactions; may lack what is appended here.
-            length: number of the newest entries that are kept in memory.
-
-        """
+        """Continue from the saved state; `logged` and `length` as of `SynchronisedQueue`."""
         self.queue: Final = IncomingQueue(durable.queue, durable.acquired)
         self.log = SynchronisedQueue(durable.last, durable.tail, logged=logged, length=length)
         self.limbo: Final = Limbo(durable.marks)

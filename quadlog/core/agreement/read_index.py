@@ -50,9 +50,7 @@ class ReadIndex:
     def behind(self, barrier: int) -> int:
         """Return the index that a worker must show for a strict read.
 
-        Args:
-            barrier: index of its barrier, which this master appended in a view that holds a majority.
-
+        `barrier`: index of its barrier, which this master appended in a view that holds a majority.
         """
         undecided = [one for one in self._local_state.limbo.undecided if one.point.index <= barrier]
         if not undecided or any(one.resumes for one in undecided):

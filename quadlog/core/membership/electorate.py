@@ -96,13 +96,7 @@ class Electorate:
     """
 
     def __init__(self, masters: Mapping[str, str], witnesses: frozenset[str] = frozenset()) -> None:
-        """Start with the peers of the settings.
-
-        Args:
-            masters: the data centre of each of these peers.
-            witnesses: data centres that evaluate nothing; see `Agreement`.
-
-        """
+        """Start with the peers of the settings; parameters as of `Agreement`."""
         self.witnesses: Final = witnesses
         self._configured: Final = tuple(sorted(Peer(name, centre) for name, centre in masters.items()))
         self._asked: View | None = None

@@ -48,17 +48,7 @@ class FailureDetector:
     def __init__(
         self, node: str, electorate: Electorate, *, settings: ClusterSettings, idle: float, put_off: int
     ) -> None:
-        """Start before any master was heard.
-
-        Args:
-            node: id of this master.
-            electorate: the data centres of the other masters.
-            settings: the settings that all masters share.
-            idle: milliseconds between the posts of an idle master.
-            put_off: longest delay of a flapping master, as a multiple of `max-peer-lag`, or of `PUT_OFF_MS` if that
-                is less.
-
-        """
+        """Start before any master was heard; `idle` and `put_off` as of `PostingPace`."""
         self._node: Final = node
         self._electorate: Final = electorate
         self.settings = settings

@@ -37,16 +37,7 @@ class ViewElection:
         electorate: Electorate,
         near: int,
     ) -> None:
-        """Start without known effects of the own data centre.
-
-        Args:
-            node: id of this master.
-            failure_detector: when each master was heard.
-            incarnations: the masters that lost their disks.
-            electorate: the masters that may be members, and what members count for.
-            near: maximum number of entries that a joiner may lack.
-
-        """
+        """Start without known effects of the own data centre; `near` as of `AgreementLimits`."""
         self._node: Final = node
         self._failure_detector: Final = failure_detector
         self._incarnations: Final = incarnations

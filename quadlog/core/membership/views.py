@@ -66,19 +66,7 @@ class Views:
         put_off: int,
         witnesses: frozenset[str] = frozenset(),
     ) -> None:
-        """Continue from the saved state.
-
-        Args:
-            node: id of this master.
-            masters: data centre of each peer of the settings.
-            standing: the saved state.
-            settings: the settings that all masters share, as the file of this one has them.
-            near: maximum number of entries that a joiner may lack.
-            idle: milliseconds between the posts of an idle master.
-            put_off: longest delay of a flapping master, as a multiple of `max-peer-lag`, or of 10 s if that is less.
-            witnesses: data centres that evaluate nothing.
-
-        """
+        """Continue from the saved state; parameters as of `Agreement`, `AgreementLimits` and `PostingPace`."""
         self.node: Final = node
         self.held: View | None = None
         """View of a stronger side that this master does not join, because nobody has approved it."""
@@ -198,10 +186,7 @@ class Views:
         They are saved with the next vote or earlier: from then on an older incarnation is never accepted
         again, even after a restart.
 
-        Args:
-            post: a post of any master.
-            known: the incarnation of its sender in earlier posts; None: there were none.
-
+        `known`: the incarnation of the sender in earlier posts; None: there were none.
         """
         if not self.incarnations.learn(post, known):
             return False
@@ -228,12 +213,7 @@ class Views:
     def tick(self, members: Mapping[str, Progress], holding_up: HoldingUp, now: float, *, last: int) -> bool:
         """Determine missing members and a stronger side; return whether anything changed.
 
-        Args:
-            members: the known state of each master.
-            holding_up: the lowest first pair of all queues, and the members whose queue does not start with it.
-            now: steady milliseconds.
-            last: index of the last entry of this log.
-
+        `last`: index of the last entry of this log.
         """
         standing, failure_detector = self.standing, self.failure_detector
         given_up = failure_detector.missing(
@@ -311,11 +291,7 @@ class Views:
         The result depends on the log alone: it is the same wherever this entry is, in whatever view it was
         added.
 
-        Args:
-            transaction: the transaction that the entry has added.
-            before: position of the entry before it.
-            at: milliseconds since 1970 of its timestamp.
-
+        `before`: position of the entry before it; `at`: milliseconds since 1970 of its timestamp.
         """
         index = before.index + 1
         if (approval := approval_in(transaction.options)) is not None:
@@ -354,14 +330,7 @@ class Views:
         return any(member.said is not None and member.said.ballot is not None for member in members)
 
     def install(self, view: View, continued: Continuation, now: float) -> None:
-        """Install a view.
-
-        Args:
-            view: the view.
-            continued: what it continues.
-            now: steady milliseconds.
-
-        """
+        """Install a view."""
         promise, changes, settings, fork = continued
         known = fork if self.standing.fork is None else min(fork, self.standing.fork)
         self.standing = HardState(

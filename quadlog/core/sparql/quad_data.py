@@ -43,13 +43,8 @@ class BlockParser(ABC, Generic[Q]):
     ) -> None:
         """Start before the block.
 
-        Args:
-            reader: the tokens.
-            names: the declarations of the prologue so far.
-            literals: literals as oxigraph stores them.
-            nodes: blank nodes of the operation; None if blank nodes are not allowed.
-            graph: graph of the triples outside GRAPH; None for the default graph.
-
+        `nodes`: those of the operation; None if blank nodes are not allowed.
+        `graph`: that of the triples outside GRAPH; None for the default graph.
         """
         self._reader = reader
         self._names = names
