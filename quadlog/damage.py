@@ -93,12 +93,7 @@ class Damage:
     """Damage that was found in one store.  Any thread may note it."""
 
     def __init__(self, files: Path) -> None:
-        """Start without any known damage.
-
-        Args:
-            files: the directory of the store's RocksDB files.
-
-        """
+        """`files`: the directory of the store's RocksDB files."""
         self._files = files
         self.reason = ""
         """Text of the first error that reported damage; empty if there was none."""

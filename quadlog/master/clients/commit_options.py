@@ -64,11 +64,7 @@ def _is_true(name: str, value: str) -> bool:
 def commit_headers(options: Mapping[str, str], cluster: ClusterView, answer: TxAnswer) -> dict[str, str]:
     """Return the headers of an answer that tell how a transaction was committed, and how many data centres have it.
 
-    Args:
-        options: options of the transaction.
-        cluster: the cluster as this master knows it.
-        answer: its place in the log.
-
+    `options` are those of the transaction, `answer` is its place in the log.
     """
     centres = {peer.node: peer.dc for peer in cluster.peers}
     members = answer.members or cluster.view.members

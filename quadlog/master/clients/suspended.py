@@ -34,11 +34,7 @@ AGAIN_MS: Final = 2_000.0
 def resumed(payload: Payload, index: int, chain: bytes) -> Payload:
     """Return the transaction that continues a suspended one; equal at all masters.
 
-    Args:
-        payload: the suspended one.
-        index: index of its entry.
-        chain: chain hash of its entry.
-
+    `index` and `chain` are those of the suspended one's entry.
     """
     added = {RESUMES: text_id(payload.transaction.id), RESUMES_INDEX: str(index)}
     options = {**payload.transaction.options, **added}
@@ -66,16 +62,7 @@ class SuspendedTransactions:
         pending_requests: PendingRequests,
         submit: Callable[[Payload], None],
     ) -> None:
-        """Continue with those of the store.
-
-        Args:
-            agreement: knows the view.
-            store: the log, and what was suspended before the start.
-            bodies: payloads.
-            pending_requests: knows what is suspended since the start.
-            submit: makes a transaction durable in this data centre and has it ordered.
-
-        """
+        """`submit` makes a transaction durable in this data centre and has it ordered."""
         self._agreement, self._store, self._bodies = agreement, store, bodies
         self._pending_requests, self._submit = pending_requests, submit
         pending_requests.suspended |= {

@@ -73,10 +73,8 @@ def make_app(
         barrier=Barrier(proposals.barrier),
         default_consistency=lambda: node.cluster.settings.read_consistency,
     )
-    queries, controls = (
-        Queries(node.worker_registry, read_proxy),
-        ControlsHandler(proposals, settings, body_budget),
-    )
+    queries = Queries(node.worker_registry, read_proxy)
+    controls = ControlsHandler(proposals, settings, body_budget)
     dismissal = Dismissal(node.worker_registry, lambda name: node.put(WorkerDismissed(name)))
     doors = PeersHandler(node, proposals, settings, peers, Introduction(urls_of(settings)))
     shared = ClusterSettingsHandler(node, proposals, settings)

@@ -43,14 +43,6 @@ class ClusterSettingsHandler:
     """Lists and changes the settings that all masters share.  Used on the server's loop only."""
 
     def __init__(self, node: Node, proposals: Proposals, settings: MasterSettings) -> None:
-        """Keep the parts.
-
-        Args:
-            node: the node, which has the log.
-            proposals: submits changes to the agreement.
-            settings: the settings of this master's file.
-
-        """
         self._node, self._proposals, self._settings = node, proposals, settings
 
     async def listed(self, request: Request) -> Response:

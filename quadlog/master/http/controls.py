@@ -23,7 +23,6 @@ class ControlsHandler:
     """Changes controls."""
 
     def __init__(self, proposals: Proposals, settings: MasterSettings, body_budget: BodyBudget) -> None:
-        """`proposals` submits the changes; `body_budget` limits the bodies of open requests."""
         self._proposals: Final = proposals
         self._settings, self._body_budget = settings, body_budget
 

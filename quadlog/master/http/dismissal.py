@@ -26,7 +26,7 @@ class Dismissal:
     """Dismisses workers at this master; dismissals are neither agreed nor stored."""
 
     def __init__(self, worker_registry: WorkerRegistry, dismiss: Callable[[str], None]) -> None:
-        """`worker_registry` knows the workers that were heard; `dismiss` has it forget one soon."""
+        """`dismiss` has the registry forget a worker soon."""
         self._worker_registry, self._dismiss = worker_registry, dismiss
 
     async def dismiss(self, request: Request) -> Response:

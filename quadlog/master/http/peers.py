@@ -52,16 +52,7 @@ class PeersHandler:
         dc_of: Mapping[str, str],
         introduction: Introduction,
     ) -> None:
-        """Keep the parts; sends no request.
-
-        Args:
-            node: the node, which has the log.
-            proposals: submits changes to the agreement.
-            settings: the settings of this master.
-            dc_of: data centre of each master that the settings name.
-            introduction: checks the other masters.
-
-        """
+        """`dc_of`: data centre of each master that the settings name."""
         self._node, self._proposals, self._settings = node, proposals, settings
         self._dc_of, self._urls = dc_of, urls_of(settings)
         self._voting, self._roles = voting_of(settings), roles_of(settings)

@@ -54,7 +54,6 @@ class Proposals:
     """Submits transactions to the agreement, and waits for their outcomes."""
 
     def __init__(self, node: Node, settings: MasterSettings) -> None:
-        """Submit to `node`, under the limits of `settings`."""
         self._node, self._settings = node, settings
 
     async def answer(

@@ -23,7 +23,6 @@ class Queries:
     """Lists and ends reads."""
 
     def __init__(self, worker_registry: WorkerRegistry, read_proxy: ReadProxy) -> None:
-        """`read_proxy` connects to the workers of `worker_registry`."""
         self._worker_registry, self._read_proxy = worker_registry, read_proxy
 
     async def listed(self, request: Request) -> Response:

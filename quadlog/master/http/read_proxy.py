@@ -91,7 +91,6 @@ class ReadProxy:
     """Connections from a master to its workers, and to masters of other data centres."""
 
     def __init__(self, worker_registry: WorkerRegistry) -> None:
-        """`worker_registry` knows which workers are silent."""
         self._worker_registry = worker_registry
         self._pool = ConnectionPool(local_socket.connected)
         self._client = new_client(CONNECT_S)

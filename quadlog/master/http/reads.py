@@ -67,17 +67,7 @@ class ReadRouter:
         barrier: Barrier,
         default_consistency: Callable[[], Consistency],
     ) -> None:
-        """Keep the parts.
-
-        Args:
-            read_view: has the workers.
-            settings: the settings of this master's file.
-            body_budget: limits open bodies.
-            read_proxy: connects to workers.
-            barrier: makes a strict read wait.
-            default_consistency: returns the consistency of a read that asks for none.
-
-        """
+        """`default_consistency` returns the consistency of a read that asks for none."""
         self._default_consistency: Final = default_consistency
         self._read_view, self._settings, self._body_budget = read_view, settings, body_budget
         self._read_proxy, self._barrier = read_proxy, barrier
@@ -164,10 +154,7 @@ class ReadRouter:
     def _headers(self, request: Request, media_type: str | None) -> list[tuple[bytes, bytes]]:
         """Return the client's headers that describe its read, and the client's address.
 
-        Args:
-            request: the client's request.
-            media_type: replaces the client's Content-Type unless None.
-
+        `media_type` replaces the client's Content-Type unless None.
         """
         headers = [
             header

@@ -19,12 +19,7 @@ from quadlog.errors import TooLarge, UnsupportedMediaType, UserError
 from quadlog.master.clients.commit_options import PARAMETERS as COMMIT_PARAMETERS
 from quadlog.master.http.proposals import SPARQL_UPDATE
 from quadlog.master.http.reads import refuse_other_repository
-from quadlog.master.http.updates import (
-    DRY_RUN,
-    FORM,
-    LONG_TEXT,
-    UpdateRequest,
-)
+from quadlog.master.http.updates import DRY_RUN, FORM, LONG_TEXT, UpdateRequest
 from quadlog.rdf.document_reader import DocumentRequest as Document
 from quadlog.rdf.document_reader import read_lines
 from quadlog.rdf.documents import DocumentError, DocumentTooLarge
@@ -56,7 +51,6 @@ class Statements:
     """Turns requests into patches."""
 
     def __init__(self, updates: UpdateHandler, settings: MasterSettings, body_budget: BodyBudget) -> None:
-        """`updates` accepts the patches; `settings` has the limits; `body_budget` limits open bodies."""
         self._updates, self._settings, self._body_budget = updates, settings, body_budget
         self._readers = asyncio.Semaphore(READERS)
 
@@ -95,11 +89,8 @@ class Statements:
 
     async def _addition(self, request: Request, lease: BodyLease) -> bytes:
         _refuse_unknown(request, (CONTEXT, BASE))
-        media_type, limit, graphs = (
-            media_type_of(request),
-            self._settings.max_transaction_size,
-            _graphs_of(request),
-        )
+        media_type, graphs = media_type_of(request), _graphs_of(request)
+        limit = self._settings.max_transaction_size
         if RdfFormat.from_media_type(media_type) is None:
             raise UnsupportedMediaType(_no_data(request.method, media_type))
         document = Document(

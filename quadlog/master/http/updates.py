@@ -60,15 +60,6 @@ class UpdateHandler:
     def __init__(
         self, proposals: Proposals, settings: MasterSettings, body_budget: BodyBudget, dry_run: DryRun
     ) -> None:
-        """Submit updates as proposals.
-
-        Args:
-            proposals: submits the updates.
-            settings: limits.
-            body_budget: limits the bodies of open requests.
-            dry_run: answers a dry run with what the update would do.
-
-        """
         self._proposals, self._settings = proposals, settings
         self._body_budget: Final = body_budget
         self._dry_run: Final = dry_run

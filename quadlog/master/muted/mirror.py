@@ -73,15 +73,9 @@ class Mirror:
     def __init__(
         self, outlet: Outlet, topic: str, *, source: str, at: int, settle: Callable[[], None] = lambda: None
     ) -> None:
-        """Continue at an offset.
+        """Continue at an offset of the topic in the data centre `source`.
 
-        Args:
-            outlet: producer for the local Kafka; it blocks a caller that produces too much.
-            topic: the local topic.
-            source: the data centre whose records are copied.
-            at: offset in the source of the next record.
-            settle: waits until all produced records are in Kafka.
-
+        `outlet` blocks a caller that produces too much; `settle` waits until all produced records are in Kafka.
         """
         self._outlet, self._topic, self._settle = outlet, topic, settle
         self._source: Final = source.encode()

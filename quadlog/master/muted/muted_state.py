@@ -41,15 +41,9 @@ class MutedState:
         source: str,
         max_lag_ms: float,
     ) -> None:
-        """Start before any record is read.
+        """Watch the workers by `topics`, whose effects must be read from their beginning.
 
-        Args:
-            topics: of the local data centre; its effects must be read from their beginning.
-            worker_registry: the workers.
-            worker_actions: actions on silent or wrong workers.
-            source: the data centre that is copied.
-            max_lag_ms: milliseconds for which a worker may lack a decided entry before an alarm is raised.
-
+        `source`: the data centre that is copied; `max_lag_ms`: as for `WorkerWatch`.
         """
         self.worker_registry: Final = worker_registry
         self.ledger: Final = EffectsLedger()

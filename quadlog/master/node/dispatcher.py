@@ -81,40 +81,15 @@ class RecordDispatcher:
         leader_tasks: LeaderTasks,
         heard: Callable[[], None],
     ) -> None:
-        """Start without records.
-
-        Args:
-            topic_roles: meaning of each topic.
-            dc: the own data centre.
-            agreement: receives posts.
-            acquiring: receives payloads.
-            effects_follower: receives the own effects.
-            state_writer: receives what the masters of the own data centre publish.
-            joining: receives the logs of stronger sides.
-            relay: receives every post.
-            duplicate_detector: receives every post.
-            worker_registry: receives heartbeats.
-            leader_tasks: copies what other data centres decide.
-            heard: function that is called when a batch was processed completely.
-
-        """
+        """`heard`: called when a batch was processed completely."""
         self.unreadable: Final[Counter[str]] = Counter()
         """Number of records of other programs, by topic."""
         self._topic_roles, self._dc = topic_roles, dc
-        self._agreement, self._acquiring, self._effects_follower, self._state_writer = (
-            agreement,
-            acquiring,
-            effects_follower,
-            state_writer,
-        )
-        self._joining, self._relay, self._worker_registry, self._leader_tasks = (
-            joining,
-            relay,
-            worker_registry,
-            leader_tasks,
-        )
-        self._duplicate_detector = duplicate_detector
-        self._heard = heard
+        self._agreement, self._acquiring = agreement, acquiring
+        self._effects_follower, self._state_writer = effects_follower, state_writer
+        self._joining, self._relay = joining, relay
+        self._worker_registry, self._leader_tasks = worker_registry, leader_tasks
+        self._duplicate_detector, self._heard = duplicate_detector, heard
         self._prompt: Final = frozenset((*topic_roles.rounds, topic_roles.status))
         self._last: dict[str, Record] = {}
         """Last record that was read of each topic since anchors were last requested."""

@@ -21,7 +21,6 @@ class Inbox:
     """Queue of events: any thread puts, the node's thread takes."""
 
     def __init__(self) -> None:
-        """Start without events."""
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._batches = threading.Semaphore(BATCHES)
         self._ended = threading.Event()

@@ -107,22 +107,7 @@ class LeaderTasks:
         pending_effects: PendingEffects,
         tell_floor: Callable[[str, tuple[int, int]], None],
     ) -> None:
-        """Start without leading.
-
-        Args:
-            lead: determines which master leads.
-            log_publisher: writes the agreed topic.
-            copying: copies effects.
-            duty: determines which data centre evaluates.
-            worker_registry: the workers of this data centre.
-            peers: intakes of other data centres' payloads, by topic.
-            read: function that reads a peer's payloads topic again from an offset on.
-            appoint: asks the worker at a URL to evaluate in a term.
-            topic_health: determines whether the own effects topic accepts records.
-            pending_effects: follows what that topic will hold once it accepts them.
-            tell_floor: function that reports to the worker at a URL which effects are void.
-
-        """
+        """`peers`: intakes of other data centres' payloads, by topic; `read` reads such a topic from an offset on."""
         self.log_publisher: Final = log_publisher
         self.leads = False
         self.copying: Final = copying

@@ -214,13 +214,7 @@ class Node:
     # --- for any thread -----------------------------------------------------------------------------
 
     def start(self, reached: Reached | None, said: Iterable[tuple[Place | Cut, int]]) -> None:
-        """Start the thread.
-
-        Args:
-            reached: how far the agreed topic was followed; None if that is not known.
-            said: the records after that, in order, each with its offset.
-
-        """
+        """Start the thread; the arguments are those of `StateWriter.start`."""
         self._state_writer.start(reached, said)
         self._thread.start()
 

@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 
 class StateWriter:
-    """Makes rounds durable.  Owned by the node's thread."""
+    """Makes rounds durable; only it writes the store.  Owned by the node's thread."""
 
     def __init__(
         self,
@@ -50,28 +50,10 @@ class StateWriter:
         duty: Duty,
         anchors: Callable[[], Mapping[str, Anchor]] = dict,
     ) -> None:
-        """Resume from the saved state.
-
-        Args:
-            agreement: the agreement, which knows what is settled, and what waits.
-            store: the durable state of this master, which is written only here.
-            bodies: payloads that wait.
-            acquiring: knows how far payloads were processed.
-            effects_follower: knows how far effects were heard.
-            pending_requests: knows what was rejected.
-            log_publisher: knows how far the agreed topic goes.
-            duty: the agreed duty.
-            anchors: function that returns the new anchors: the last record read or, of own topics, written
-                here, by topic.
-
-        """
+        """`anchors`: returns the new anchors by topic: of the last record read or, in own topics, written here."""
         self._agreement, self._store, self._bodies = agreement, store, bodies
-        self._acquiring, self._effects_follower, self._pending_requests = (
-            acquiring,
-            effects_follower,
-            pending_requests,
-        )
-        self._log_publisher, self._duty = log_publisher, duty
+        self._acquiring, self._effects_follower = acquiring, effects_follower
+        self._pending_requests, self._log_publisher, self._duty = pending_requests, log_publisher, duty
         self._retained = RetainedPayloads(())
         self._stood = agreement.standing
         self._duty_saved: tuple[Handover, Handover] | None = store.duty()

@@ -81,10 +81,6 @@ class TopicIdentity:
         *,
         masters: PeerMasters,
     ) -> None:
-        """Keep the components that have an offset in a peer's topic.
-
-        `masters`: the masters of other data centres.
-        """
         self._topic_roles: Final = topic_roles
         self._state_writer, self._acquiring = state_writer, acquiring
         self._leader_tasks, self._joining = leader_tasks, joining
