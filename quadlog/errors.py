@@ -1,51 +1,4 @@
-"""The errors that quadlog raises, in one tree.
-
-    QuadlogError
-    ├── UserError              a mistake in the request: nothing was changed
-    │   ├── SyntaxRefused      400  the text is neither SPARQL nor a patch
-    │   ├── Unsupported        501  legal, but not (yet) understood: never guessed
-    │   ├── TooLarge           413
-    │   ├── UnsupportedMediaType 415 the body has a media type that is not accepted
-    │   ├── KeyReused          422  one Idempotency-Key, two bodies
-    │   ├── Forbidden          403
-    │   ├── NotAcceptable      406  the requested format cannot express the answer
-    │   ├── NoSuchQuery        404  the query has ended, or never existed
-    │   ├── NoSuchWorker       404  no heartbeat of a worker with this id was received
-    │   ├── StillServing       409  a worker whose heartbeats arrive cannot be dismissed
-    │   ├── NoSuchControl      404  no control has this name
-    │   ├── NoSuchPeer         404  no peer has this id, or the settings do not name it
-    │   ├── NoSuchSetting      404  no setting that all masters share has this name
-    │   ├── NoSuchReport       404  no report of a split has this name
-    │   ├── SettingStays       409  the setting cannot be changed to this value now
-    │   ├── PlanOutdated       409  the end of a split cannot be approved as it was foreseen
-    │   ├── PeersStay          409  the peers cannot be changed as requested, or already are so
-    │   ├── OtherHistory       409  Quadlog-Min-Index names a point that is not in the log
-    │   ├── NoSuchRepository   404  the path names another repository
-    │   ├── NoSuchSeed         404  no seed of this signature is kept here
-    │   ├── NoSuchCopy         404  no copy of this digest is kept here
-    │   ├── DamagedChunk       400  the received bytes are not those that were sent
-    │   └── NotEmpty           409  a seed for a repository whose log has entries, or begins with another seed
-    ├── Unavailable            503  definite: nothing was changed, try again
-    │   ├── NotAPeer           503  this master accepts no writes: others do
-    │   ├── NoMajority         503  this side of a split holds no majority of the voting data centres
-    │   ├── ReadOnly           503  this master accepts no writes: it is a witness, by its settings
-    │   └── WriteProtected     503  one of the two workers of the data centre is out of sync
-    ├── QueryStopped           503  a query that was ended: over a limit, or by an operator
-    ├── ClientLeft             499  the client has disconnected
-    ├── OutcomeUnknown         504  accepted, not yet decided: request the URL in `Location`, /tx/{id}
-    ├── Rejected               409  agreed, and refused by its evaluation: final
-    ├── RolledBack             409  synchronous, and not committed in time: final
-    ├── SetupError             an operator must correct it before anything runs
-    ├── SparkFailed            a job of Spark failed
-    └── StateError             data on disk or in Kafka contradict each other
-        ├── StoreDamaged       files of a store on disk are damaged or missing: the store is set aside
-        ├── ForeignRecord      another program's record in a quadlog topic: skipped
-        ├── RecordsGone        an offset that must be read is not in its topic
-        ├── DuplicateNode      another process runs as the same master
-        └── TopicLost          a followed topic is gone, shorter, or was replaced by another one
-
-``definite``: True if the caller may assume that nothing was changed.
-"""
+"""The errors that quadlog raises, in one tree: each class has the HTTP status of its response, or that of its base."""
 
 from __future__ import annotations
 
@@ -53,12 +6,20 @@ from typing import ClassVar
 
 
 class QuadlogError(Exception):
-    """Root of the tree.  ``status`` is the HTTP status of the response."""
+    """Root of the tree."""
 
     status: ClassVar[int] = 500
+    """HTTP status of the response."""
     definite: ClassVar[bool] = True
+    """True if the caller may assume that nothing was changed."""
     final: ClassVar[bool] = False
     """True if another worker would not answer the request either."""
+
+    def __init_subclass__(cls, *, status: int | None = None) -> None:
+        """`status`: the HTTP status of this class and of those below it; None: that of its base."""
+        super().__init_subclass__()
+        if status is not None:
+            cls.status = status
 
     def __init__(self, message: str, *, retry_after: int | None = None) -> None:
         """``retry_after``: seconds after which the same request may succeed."""
@@ -66,150 +27,104 @@ class QuadlogError(Exception):
         self.retry_after = retry_after
 
 
-class UserError(QuadlogError):
+class UserError(QuadlogError, status=400):
     """A mistake in the request; nothing was logged and nothing was changed."""
-
-    status = 400
 
 
 class SyntaxRefused(UserError):
     """The text is neither SPARQL nor a patch; the message contains line and column."""
 
 
-class Unsupported(UserError):
+class Unsupported(UserError, status=501):
     """Legal SPARQL that this version does not execute; it is refused before it is logged."""
 
-    status = 501
 
-
-class TooLarge(UserError):
+class TooLarge(UserError, status=413):
     """The request exceeds a size limit, such as ``max-transaction-size``."""
 
-    status = 413
 
-
-class KeyReused(UserError):
+class KeyReused(UserError, status=422):
     """An ``Idempotency-Key`` was sent again with another body."""
 
-    status = 422
 
-
-class Forbidden(UserError):
+class Forbidden(UserError, status=403):
     """The request is not allowed here."""
 
-    status = 403
 
-
-class NotAcceptable(UserError):
+class NotAcceptable(UserError, status=406):
     """The requested format cannot express the answer; another one can."""
 
-    status = 406
 
-
-class NoSuchQuery(UserError):
+class NoSuchQuery(UserError, status=404):
     """No query with this id is running."""
 
-    status = 404
 
-
-class NoSuchControl(UserError):
+class NoSuchControl(UserError, status=404):
     """No control has this name."""
 
-    status = 404
 
-
-class NoSuchWorker(UserError):
+class NoSuchWorker(UserError, status=404):
     """No heartbeat of a worker with this id was received in this data centre since the master started."""
 
-    status = 404
 
-
-class StillServing(UserError):
+class StillServing(UserError, status=409):
     """A worker whose heartbeats still arrive cannot be dismissed."""
 
-    status = 409
 
-
-class NoSuchPeer(UserError):
+class NoSuchPeer(UserError, status=404):
     """No peer has this id; or the settings do not name the peer that must be added."""
 
-    status = 404
 
-
-class NoSuchSetting(UserError):
+class NoSuchSetting(UserError, status=404):
     """No setting that all masters share has this name."""
 
-    status = 404
 
-
-class NoSuchReport(UserError):
+class NoSuchReport(UserError, status=404):
     """This master has no report of a split of this name."""
 
-    status = 404
 
-
-class SettingStays(UserError):
+class SettingStays(UserError, status=409):
     """A setting cannot be changed now, or not to this value here."""
 
-    status = 409
 
-
-class PlanOutdated(UserError):
+class PlanOutdated(UserError, status=409):
     """The end of a split cannot be approved as it was foreseen."""
 
-    status = 409
 
-
-class PeersStay(UserError):
+class PeersStay(UserError, status=409):
     """The peers cannot be changed as requested, or already are so."""
 
-    status = 409
 
-
-class OtherHistory(UserError):
+class OtherHistory(UserError, status=409):
     """The point in the log that a read requires is not in the log as it is known here."""
 
-    status = 409
 
-
-class NotEmpty(UserError):
+class NotEmpty(UserError, status=409):
     """A seed must be the beginning of a log, and this log has already begun."""
 
-    status = 409
 
-
-class UnsupportedMediaType(UserError):
+class UnsupportedMediaType(UserError, status=415):
     """The body has a media type that is not accepted."""
 
-    status = 415
 
-
-class NoSuchRepository(UserError):
+class NoSuchRepository(UserError, status=404):
     """The path names another repository than the one served here."""
 
-    status = 404
 
-
-class NoSuchSeed(UserError):
+class NoSuchSeed(UserError, status=404):
     """No seed of this signature is kept here."""
 
-    status = 404
 
-
-class NoSuchCopy(UserError):
+class NoSuchCopy(UserError, status=404):
     """No copy of this digest is kept here any more."""
-
-    status = 404
 
 
 class DamagedChunk(UserError):
     """The received bytes are not those that were sent: request them again."""
 
 
-class Unavailable(QuadlogError):
+class Unavailable(QuadlogError, status=503):
     """This node cannot execute the request now; nothing was changed."""
-
-    status = 503
 
 
 class NotAPeer(Unavailable):
@@ -228,26 +143,22 @@ class WriteProtected(Unavailable):
     """One of the two workers of this data centre is out of sync: no client's write is accepted until it is rebuilt."""
 
 
-class QueryStopped(QuadlogError):
+class QueryStopped(QuadlogError, status=503):
     """A query was ended by a limit or by an operator; another worker would not answer it either."""
 
-    status = 503
     final = True
 
 
-class ClientLeft(QuadlogError):
+class ClientLeft(QuadlogError, status=499):
     """The client has disconnected: nobody receives the answer."""
 
-    status = 499
 
-
-class OutcomeUnknown(QuadlogError):
+class OutcomeUnknown(QuadlogError, status=504):
     """The transaction was accepted and is not decided yet: ``/tx/{id}`` reports the outcome.
 
     The status is not 503: that is always definite, and proxies and clients repeat requests after it.
     """
 
-    status = 504
     definite = False
 
     def __init__(self, message: str, *, ask: str | None = None, retry_after: int | None = None) -> None:
@@ -256,16 +167,12 @@ class OutcomeUnknown(QuadlogError):
         self.ask = ask
 
 
-class Rejected(QuadlogError):
+class Rejected(QuadlogError, status=409):
     """A transaction that was agreed and refused by its evaluation: everywhere and permanently."""
 
-    status = 409
 
-
-class RolledBack(QuadlogError):
+class RolledBack(QuadlogError, status=409):
     """A synchronous transaction that was agreed, and not committed in time: it is applied nowhere, permanently."""
-
-    status = 409
 
 
 class SetupError(QuadlogError):
