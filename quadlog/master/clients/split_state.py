@@ -83,18 +83,6 @@ def obstacle(cluster: ClusterView, moment: float) -> Unavailable | None:
     )
 
 
-def refuse_apart(cluster: ClusterView, moment: float) -> None:
-    """Refuse a write that cannot be agreed now; `moment`: steady milliseconds.
-
-    Raises:
-        NoMajority: definite; this side waits for others.
-        Unavailable: definite; a member of the view is silent.
-
-    """
-    if (why := obstacle(cluster, moment)) is not None:
-        raise why
-
-
 def split_troubles(cluster: ClusterView, moment: float) -> Iterator[Trouble]:
     """Yield what an operator must know of a split; `moment`: steady milliseconds."""
     if not cluster.is_peer:

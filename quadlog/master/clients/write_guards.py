@@ -49,22 +49,17 @@ def refuse_writes(cluster: ClusterView, settings: MasterSettings) -> None:
         NotAPeer: definite; nothing was logged.
 
     """
-    refuse_read_only(cluster, settings)
-    refuse_outside(cluster, settings)
-
-
-def refuse_read_only(cluster: ClusterView, settings: MasterSettings) -> None:
-    """Refuse a write, or a request for the outcome of one, unless this master accepts writes.
-
-    Raises:
-        ReadOnly: definite; nothing was logged.
-
-    """
     if settings.role is Role.READ_ONLY:
         raise ReadOnly(
             f"{settings.node_id} of {settings.dc} is read-only: it votes, and takes no writes, strict reads, imports or"
             f" changes of the peers. This request logged nothing; send it to {_writers(cluster, settings)}, with the"
             " same Idempotency-Key if there was one"
+        )
+    if not cluster.is_peer:
+        raise NotAPeer(
+            f"{settings.node_id} of {settings.dc} is not a peer, as far as it was told: it serves reads and takes no"
+            f" writes. This request logged nothing; write at {_writers(cluster, settings)}, with the same"
+            " Idempotency-Key if there was one"
         )
 
 
@@ -79,33 +74,6 @@ def taken_before(name: str, cluster: ClusterView, settings: MasterSettings) -> O
         f" Ask /tx/{name} at {writers}, or send it there again with the same Idempotency-Key",
         ask=f"{writers.split(', ')[0]}/tx/{name}",
     )
-
-
-def refuse_outside(cluster: ClusterView, settings: MasterSettings) -> None:
-    """Refuse a write, unless this master is a peer.
-
-    Raises:
-        NotAPeer: definite; nothing was logged.
-
-    """
-    if cluster.is_peer:
-        return
-    raise NotAPeer(
-        f"{settings.node_id} of {settings.dc} is not a peer, as far as it was told: it serves reads and takes no"
-        f" writes. This request logged nothing; write at {_writers(cluster, settings)}, with the same Idempotency-Key"
-        " if there was one"
-    )
-
-
-def refuse_strict(cluster: ClusterView) -> None:
-    """Refuse a strict read, unless the installed view holds a majority of the voting data centres.
-
-    Raises:
-        NoMajority: definite; the view holds no majority.
-
-    """
-    if not cluster.has_majority:
-        raise without_majority(cluster)
 
 
 def without_majority(cluster: ClusterView) -> NoMajority:

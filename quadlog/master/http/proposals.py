@@ -21,10 +21,9 @@ from quadlog.core.synchronous import COMMIT_MODE, CommitMode, marked
 from quadlog.errors import OutcomeUnknown, QuadlogError, Unavailable, UserError
 from quadlog.master.clients.commit_options import commit_headers, commit_options
 from quadlog.master.clients.pending_requests import TxAnswer, Waiter
-from quadlog.master.clients.split_state import refuse_apart
+from quadlog.master.clients.split_state import obstacle
 from quadlog.master.clients.write_guards import (
     refuse_protected,
-    refuse_strict,
     refuse_undecidable,
     refuse_writes,
     taken_before,
@@ -123,8 +122,9 @@ class Proposals:
         """Refuse a transaction that is not known here if none can be accepted; raises as `answer` does."""
         worker_registry, moment = self._node.worker_registry, now().steady
         refuse_writes(self._node.cluster, self._settings)
-        if FORCED not in options:  # else an operator declares that the silent masters are lost
-            refuse_apart(self._node.cluster, moment)
+        # With FORCED an operator declares that the silent masters are lost.
+        if FORCED not in options and (why := obstacle(self._node.cluster, moment)):
+            raise why
         if options.get(COMMIT_MODE) == CommitMode.SYNC:
             refuse_undecidable(self._node.cluster)
         if not worker_registry.live(moment):
@@ -148,7 +148,8 @@ class Proposals:
         """
         cluster = self._node.cluster
         refuse_writes(cluster, self._settings)
-        refuse_strict(cluster)
+        if not cluster.has_majority:
+            raise without_majority(cluster)
         try:
             payload = self._payload(new_id(), body=b"", media_type=SPARQL_UPDATE)
             answer = await self._outcome(payload, is_barrier=True)
