@@ -100,8 +100,7 @@ def parse(text: str) -> tuple[Failpoint, int] | None:
     name, _, count = text.partition(":")
     visits = int(count or 1)
     if visits < 1:
-        message = f"a failpoint dies at visit 1 or later, not at {visits}"
-        raise ValueError(message)
+        raise ValueError(f"a failpoint dies at visit 1 or later, not at {visits}")
     return Failpoint(name), visits
 
 

@@ -142,15 +142,13 @@ class NodeSettings(KafkaSecuritySettings):
         try:
             values: dict[str, Any] = {} if path is None else tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:  # missing, not UTF-8, not TOML
-            message = f"settings file {path} cannot be read: {error}"
-            raise SetupError(message) from error
+            raise SetupError(f"settings file {path} cannot be read: {error}") from error
         environment = os.environ if environ is None else environ
         for name, instead in NO_LONGER.items():
             if name in values or variable(name) in environment:
-                message = (
+                raise SetupError(
                     f"{name} is no longer supported: {instead}; take it out of {path} and of the environment"
                 )
-                raise SetupError(message)
         _rename_classic(values, path)
         given = _given(environment, cls)
         for key, fields in given.pop(PEER, {}).items():
@@ -162,8 +160,7 @@ class NodeSettings(KafkaSecuritySettings):
         except ValidationError as error:
             wrong = "; ".join(map(_said, error.errors()))
             where = "QUADLOG_… variables" if path is None else f"{path} (and QUADLOG_… variables)"
-            message = f"settings in {where} are not usable: {wrong}"
-            raise SetupError(message) from error
+            raise SetupError(f"settings in {where} are not usable: {wrong}") from error
 
     @classmethod
     def peer_fields(cls) -> frozenset[str]:

@@ -102,37 +102,35 @@ class MasterSettings(MembershipSettings):
         size, hard = self.log_max_size, self.log_hard_max_size
         is_any = size is not None or self.log_max_depth is not None
         if is_any and self.role is Role.MUTED:
-            message = "a muted master's topics are not shortened: take log-max-size and log-max-depth out"
-            raise ValueError(message)
+            raise ValueError(
+                "a muted master's topics are not shortened: take log-max-size and log-max-depth out"
+            )
         if self.log_archive is not None and not is_any:
-            message = "log-archive says where the log goes: set log-max-size or log-max-depth, too"
-            raise ValueError(message)
+            raise ValueError("log-archive says where the log goes: set log-max-size or log-max-depth, too")
         if hard is not None and not is_any:
-            message = "log-hard-max-size says how long workers are waited for: set log-max-size or log-max-depth, too"
-            raise ValueError(message)
+            raise ValueError(
+                "log-hard-max-size says how long workers are waited for: set log-max-size or log-max-depth, too"
+            )
         if hard is not None and size is not None and hard < size:
-            message = f"log-hard-max-size ({hard}) must be greater than log-max-size ({size})"
-            raise ValueError(message)
+            raise ValueError(f"log-hard-max-size ({hard}) must be greater than log-max-size ({size})")
         return self
 
     @model_validator(mode="after")
     def _nobody_is_given_up_too_soon(self) -> Self:
         if self.max_peer_lag < LEAST_LAG * self.idle_round:
-            message = (
+            raise ValueError(
                 f"max-peer-lag ({self.max_peer_lag:g} s) has to be at least {LEAST_LAG} times idle-round"
                 f" ({self.idle_round:g} s): a master that is heard by way of another data centre would be given up"
                 f" before that starts. Set it to {ADVISED_LAG * self.idle_round:g} or more, or to off:"
                 " then no master is given up"
             )
-            raise ValueError(message)
         return self
 
     @model_validator(mode="after")
     def _largest_fits(self) -> Self:
         if self.max_open_requests_size < self.max_transaction_size * 3 + MIB:
-            message = (
+            raise ValueError(
                 f"max-open-requests-size ({self.max_open_requests_size}) has to be at least three times"
                 f" max-transaction-size ({self.max_transaction_size}) and 1 MiB, or the largest update never fits"
             )
-            raise ValueError(message)
         return self

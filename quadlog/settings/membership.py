@@ -93,42 +93,39 @@ class MembershipSettings(NodeSettings):
     def _peers_are_others(self) -> Self:
         ids = [self.node_id, *(peer.id for peer in self.peer.values())]
         if len(set(ids)) != len(ids):
-            message = f"every master needs an id of its own, got {sorted(ids)}"
-            raise ValueError(message)
+            raise ValueError(f"every master needs an id of its own, got {sorted(ids)}")
         return self
 
     @model_validator(mode="after")
     def _some_vote(self) -> Self:
         named = [(self.node_id, self.dc, self.voting), *((p.id, p.dc, p.voting) for p in self.peer.values())]
         if not any(votes for _, _, votes in named):
-            message = "voting is false for all masters: with some of them the log begins, the others are added later"
-            raise ValueError(message)
+            raise ValueError(
+                "voting is false for all masters: with some of them the log begins, the others are added later"
+            )
         masters = Counter(dc for _, dc, _ in named)
         for name, dc, votes in named:
             if not votes and masters[dc] > 1:
-                message = (
+                raise ValueError(
                     f"voting is false for {name}, and {dc} has {masters[dc]} masters: a master that is added later is"
                     " the only one of its data centre"
                 )
-                raise ValueError(message)
         return self
 
     @model_validator(mode="after")
     def _some_write(self) -> Self:
         named = [(self.dc, self.role, self.voting), *((p.dc, p.role, p.voting) for p in self.peer.values())]
         if not any(votes and role is Role.READ_WRITE for _, role, votes in named):
-            message = (
+            raise ValueError(
                 "role is read-only for all masters that the log begins with: one of them has to be read-write, or"
                 " nobody takes writes"
             )
-            raise ValueError(message)
         for dc in sorted({dc for dc, _, _ in named}):
             if len({role for there, role, _ in named if there == dc}) > 1:
-                message = (
+                raise ValueError(
                     f"role is read-only for one master of {dc} and read-write for another: a data centre evaluates, or"
                     " it does not, so all of its masters have one role"
                 )
-                raise ValueError(message)
         return self
 
     @model_validator(mode="after")
@@ -139,15 +136,13 @@ class MembershipSettings(NodeSettings):
         ]
         for name, role, votes in named:
             if role is Role.MUTED and votes:
-                message = (
+                raise ValueError(
                     f"role is muted for {name}, and it votes: set its voting to false in the settings of all"
                 )
-                raise ValueError(message)
         sources = sorted({peer.dc for peer in self.peer.values() if peer.role is not Role.MUTED})
         if self.follow and (self.role is not Role.MUTED or self.follow not in sources):
-            message = (
+            raise ValueError(
                 f"follow is {self.follow}: only a muted master follows, and only another data centre that is not muted"
                 f" ({', '.join(sources) or 'none is named'})"
             )
-            raise ValueError(message)
         return self

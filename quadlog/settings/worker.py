@@ -71,6 +71,7 @@ class WorkerSettings(NodeSettings):
         for beginning in beginnings:
             # `http://host` is also a prefix of `http://host.example/`.
             if re.fullmatch(r"https?://[^/?#@\\\s]+/([^?#\s]*/)?", beginning) is None:
-                message = f"{beginning!r} does not begin with http:// or https:// and a host, or does not end with /"
-                raise ValueError(message)
+                raise ValueError(
+                    f"{beginning!r} does not begin with http:// or https:// and a host, or does not end with /"
+                )
         return beginnings

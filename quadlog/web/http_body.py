@@ -33,8 +33,7 @@ def media_type_of(request: Request) -> str:
     for parameter in parameters:
         name, _, value = parameter.strip().partition("=")
         if name == "charset" and value.strip('"') not in {"utf-8", "utf8", "us-ascii"}:
-            message = f"text is sent as UTF-8, not as {value}"
-            raise UserError(message)
+            raise UserError(f"text is sent as UTF-8, not as {value}")
     return media_type.strip()
 
 
@@ -74,8 +73,7 @@ async def _read(
     while not is_all:
         received = await request.receive()
         if received["type"] == "http.disconnect":  # nobody receives the message
-            left = f"the client left after {size} bytes of its request"
-            raise UserError(left)
+            raise UserError(f"the client left after {size} bytes of its request")
         chunk: bytes = received.get("body", b"")
         is_all = not received.get("more_body", False)
         size += len(chunk)
@@ -129,8 +127,7 @@ def text_of(body: bytes) -> str:
     try:
         return body.decode()
     except UnicodeDecodeError as error:
-        message = f"the text is not UTF-8: byte {error.start} is {body[error.start]:#04x}"
-        raise UserError(message) from error
+        raise UserError(f"the text is not UTF-8: byte {error.start} is {body[error.start]:#04x}") from error
 
 
 def form_of(body: bytes) -> dict[str, list[str]]:
@@ -143,8 +140,6 @@ def form_of(body: bytes) -> dict[str, list[str]]:
     try:
         return parse_qs(text_of(body), keep_blank_values=True, errors="strict", max_num_fields=FIELDS)
     except UnicodeDecodeError as error:
-        message = f"the form is not UTF-8: {error}"
-        raise UserError(message) from error
+        raise UserError(f"the form is not UTF-8: {error}") from error
     except ValueError as error:
-        message = f"the form has more than {FIELDS} fields"
-        raise UserError(message) from error
+        raise UserError(f"the form has more than {FIELDS} fields") from error

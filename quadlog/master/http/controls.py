@@ -35,8 +35,7 @@ class ControlsHandler:
 
         """
         if request.query_params:
-            message = f"controls take no parameters: {', '.join(request.query_params)}"
-            raise UserError(message)
+            raise UserError(f"controls take no parameters: {', '.join(request.query_params)}")
         with self._body_budget.lease() as lease:
             return await self._change(request, lease)
 
@@ -51,8 +50,7 @@ class ControlsHandler:
             message = f"a control comes as {' or as '.join(MEDIA_TYPES)}; this is '{media_type or 'nothing'}'"
             raise UnsupportedMediaType(message)
         elif body:
-            message = "a control is deleted by its name: the request has no body"
-            raise UserError(message)
+            raise UserError("a control is deleted by its name: the request has no body")
         return await self._proposals.answer(
             request,
             self._proposals.id_of(request),

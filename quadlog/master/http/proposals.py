@@ -170,10 +170,9 @@ class Proposals:
         if key is None:
             return new_id()
         if not key or len(key) > KEY_LIMIT or not key.isascii():
-            message = (
+            raise UserError(
                 f"an Idempotency-Key has 1 to {KEY_LIMIT} ASCII characters, this one {len(key)}: {key!r}"
             )
-            raise UserError(message)
         return id_of_key(self._settings.repository, key)
 
     def _payload(

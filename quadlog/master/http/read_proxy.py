@@ -242,8 +242,7 @@ class AnswerRelay:
                 piece = await response.piece()
         except (httpx.HTTPError, NoReadReply) as error:
             failure = error if isinstance(error, NoReadReply) else asked.failed(error)
-            message = f"in the middle of an answer {asked.name} {failure}"
-            raise Unavailable(message) from error
+            raise Unavailable(f"in the middle of an answer {asked.name} {failure}") from error
         if not piece:
             raise StopAsyncIteration
         return piece

@@ -216,11 +216,10 @@ class ReadRouter:
         """
         chain = self._read_view.chain_at(asked.index) if asked.chain else None
         if chain is not None and not chain.hex().startswith(asked.chain):
-            message = (
+            raise OtherHistory(
                 f"index {asked.index} has the chain {chain.hex()[:16]} here, not {asked.chain}: what was read or"
                 " written there is not part of this log; ask /tx/ what became of it"
             )
-            raise OtherHistory(message)
 
     def _best(self, failures: Container[str], at_least: int) -> Worker | None:
         found = self._read_view.worker_registry.for_read(now().steady, at_least)

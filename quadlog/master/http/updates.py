@@ -108,18 +108,16 @@ class UpdateHandler:
             if len(body) > limit:
                 raise TooLarge(too_large(limit))
             return UpdateRequest(body=body, media_type=SPARQL_UPDATE, given=given)
-        message = (
+        raise UnsupportedMediaType(
             f"an update comes as {SPARQL_UPDATE}, as {PATCH} or as {FORM} with 'update';"
             f" this is '{media_type or 'nothing'}'"
         )
-        raise UnsupportedMediaType(message)
 
 
 def _is_dry(given: Sequence[str]) -> bool:
     """Return whether nothing must be logged; a value that is not understood must not become a write."""
     if any(value not in {"true", "false"} for value in given) or len(set(given)) > 1:
-        message = f"{DRY_RUN} is true or false, not {' and '.join(given)}"
-        raise UserError(message)
+        raise UserError(f"{DRY_RUN} is true or false, not {' and '.join(given)}")
     return "true" in given
 
 

@@ -49,18 +49,16 @@ def next_offset(topic: str, records: Sequence[Record], *, source: str) -> int:
             if offset is None or origin is None:
                 continue
             if origin != source.encode():
-                message = (
+                raise SetupError(
                     f"{topic} was copied from {origin.decode(errors='replace')}, and follow is {source}: the"
                     f" offsets of one mean nothing in the other. Set follow as it was, or {BEGIN_ANEW}"
                 )
-                raise SetupError(message)
             furthest = max(furthest, offset)
     if records and furthest < 0:
-        message = (
+        raise SetupError(
             f"{topic} has records, and the last {len(records)} are no copies: a muted master writes to topics that"
             f" nobody else wrote to. Give it its former role, or {BEGIN_ANEW}"
         )
-        raise SetupError(message)
     return furthest + 1
 
 

@@ -23,11 +23,10 @@ class MutedRebuild(TopicsRebuild):
         self._refuse_while_masters_run()
         self._refuse_while_workers_run()
         if not is_meant:
-            message = (
+            raise SetupError(
                 f"{own.agreed} and {own.effects} would be deleted, and copied again from {source}; the workers of"
                 f" {self._sites.dc} would be fed again. Say --yes if that is meant; nothing was changed"
             )
-            raise SetupError(message)
         self._admin.delete([own.rounds, own.agreed, own.effects])
         prepare_topics(self._settings)
         self._say_all_lost({self._sites.node: b""})  # which informs its workers
