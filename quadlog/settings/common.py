@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
 
 from quadlog import failpoints
-from quadlog.core.cluster_settings import CLASSIC, parsed
+from quadlog.core.cluster_settings import CLASSIC, SETTINGS, parsed
 from quadlog.errors import SetupError, UserError
-from quadlog.settings.environment import PEER, values_in, variable
+from quadlog.settings.environment import PEER, kebab, values_in, variable
 from quadlog.settings.kafka_security import KafkaSecuritySettings
 from quadlog.settings.units import MIB
 
@@ -31,24 +31,6 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
     from quadlog.settings.kafka_security import KafkaCredentials
-
-
-def kebab(name: str) -> str:
-    """Return the key in the file for the name of a field."""
-    return name.replace("_", "-")
-
-
-def as_agreed(name: str) -> BeforeValidator:
-    """Return the validator of a setting that all masters share: as at every other way in."""
-
-    def read(value: object) -> object:
-        try:
-            return parsed(name, value)
-        except UserError as error:
-            raise ValueError(str(error)) from None
-
-    return BeforeValidator(read)
-
 
 NO_LONGER: Final = {
     "incremental-update-limit": "a worker reckons with what each way takes, see catch-up",
@@ -126,6 +108,16 @@ class NodeSettings(KafkaSecuritySettings):
     def _is_a_failpoint(cls, text: str) -> str:
         failpoints.parse(text)
         return text
+
+    @field_validator(*(setting.field for setting in SETTINGS.values()), mode="before", check_fields=False)
+    @classmethod
+    def _as_agreed(cls, value: object, info: ValidationInfo) -> object:
+        """Read a setting that all masters share as at every other way in."""
+        assert info.field_name is not None, "it validates fields"
+        try:
+            return parsed(kebab(info.field_name), value)
+        except UserError as error:
+            raise ValueError(str(error)) from None
 
     @classmethod
     def load(cls, path: Path | None, environ: Mapping[str, str] | None = None) -> Self:

@@ -36,6 +36,11 @@ OF_PROGRAMS: Final = frozenset(
 """Variables of the prefix that are no settings: of the command, of the lab, and of `compose.yaml`."""
 
 
+def kebab(name: str) -> str:
+    """Return the key in the file for the name of a field."""
+    return name.replace("_", "-")
+
+
 def variable(setting: str) -> str:
     """Return the variable of a setting.
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, SecretStr
 
-from quadlog.settings.environment import variable
+from quadlog.settings.environment import kebab, variable
 
 PREFIX: Final = "kafka_"
 PEM: Final = "-----BEGIN "
@@ -84,10 +84,10 @@ class KafkaSecuritySettings(BaseModel):
         used = _used(protocol, mechanism)
         for name in own:
             if name not in used:
-                at = f"{_key('kafka_security_protocol')} {protocol}" + (
+                at = f"{kebab('kafka_security_protocol')} {protocol}" + (
                     f" and {mechanism}" if mechanism else ""
                 )
-                raise ValueError(f"{_key(name)} has no effect with {at}: correct one of them")
+                raise ValueError(f"{kebab(name)} has no effect with {at}: correct one of them")
         _need(values, protocol, mechanism)
         return KafkaCredentials(
             protocol=protocol,
@@ -99,7 +99,7 @@ class KafkaSecuritySettings(BaseModel):
         found = {name: value for name in names if (value := getattr(self, name)) is not None}
         for name, value in found.items():
             if not _shown(value).strip():
-                raise ValueError(f"{_key(name)} is empty: give it a value, or take it out")
+                raise ValueError(f"{kebab(name)} is empty: give it a value, or take it out")
         return found
 
 
@@ -146,12 +146,8 @@ def _need(values: Mapping[str, Any], protocol: SecurityProtocol, mechanism: Sasl
     if protocol.endswith("SSL") and values.keys() & (_PAIR | {"kafka_ssl_key_password"}):
         missing |= _PAIR - values.keys()
     if missing:
-        names = ", ".join(map(_key, sorted(missing)))
-        raise ValueError(f"{names} is needed with {_key('kafka_security_protocol')} {protocol}: add it")
-
-
-def _key(field: str) -> str:
-    return field.replace("_", "-")
+        names = ", ".join(map(kebab, sorted(missing)))
+        raise ValueError(f"{names} is needed with {kebab('kafka_security_protocol')} {protocol}: add it")
 
 
 def _text(name: str, value: object) -> str:
@@ -171,11 +167,11 @@ def _text(name: str, value: object) -> str:
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not PEM"
             shown = "the file" if name == "kafka_ssl_key" else text
-            raise ValueError(f"{_key(name)}: {shown} cannot be read: {reason}") from None
+            raise ValueError(f"{kebab(name)}: {shown} cannot be read: {reason}") from None
     if not any(f"{PEM}{label}-----" in pem for label in _FILES[name]):
         hint = "; `openssl pkcs8 -topk8` writes a key so" if name == "kafka_ssl_key" else ""
         lines = " or ".join(f"{PEM}{label}-----" for label in _FILES[name])
-        raise ValueError(f"{_key(name)} is not what is needed: it has no line {lines}{hint}")
+        raise ValueError(f"{kebab(name)} is not what is needed: it has no line {lines}{hint}")
     return pem
 
 
@@ -279,14 +275,14 @@ class KafkaCredentials:
             OSError: a file cannot be written.
 
         """
-        names = {variable(_key(name)) for name in SECURITY}
+        names = {variable(kebab(name)) for name in SECURITY}
         others = os.environ if inherited is None else inherited
         environment = {name: text for name, text in others.items() if name.removesuffix("_FILE") not in names}
         for name, text in self.values.items():
-            file = directory / _key(name)
+            file = directory / kebab(name)
             file.touch(mode=0o600)
             file.write_text(text, "utf-8")
-            environment[f"{variable(_key(name))}_FILE"] = str(file)
+            environment[f"{variable(kebab(name))}_FILE"] = str(file)
         return environment
 
 

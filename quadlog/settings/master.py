@@ -10,7 +10,6 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from quadlog.core.cluster_settings import SETTINGS, ClusterSettings, SplitApproval, SplitRecovery
 from quadlog.core.consistency import Consistency  # noqa: TC001 - pydantic reads the annotation
 from quadlog.errors import UserError
-from quadlog.settings.common import as_agreed
 from quadlog.settings.membership import MembershipSettings, Role
 from quadlog.settings.units import MIB
 
@@ -41,25 +40,19 @@ class MasterSettings(MembershipSettings):
     """Seconds after which a write that is not decided yet is answered with 504 and `/tx/{id}`."""
     round_window_ms: Annotated[float, Field(ge=0)] = 8.0
     """Milliseconds for which a busy master gathers news before it posts: trades latency for fewer rounds."""
-    split_recovery: Annotated[SplitRecovery, as_agreed("split-recovery")] = _SHARED.split_recovery
-    split_approval: Annotated[SplitApproval, as_agreed("split-approval")] = _SHARED.split_approval
+    split_recovery: SplitRecovery = _SHARED.split_recovery
+    split_approval: SplitApproval = _SHARED.split_approval
     """This and the next ones count until an entry of the log sets them: see `ClusterSettings`."""
-    max_peer_lag: Annotated[float, as_agreed("max-peer-lag")] = _SHARED.max_peer_lag
-    read_consistency: Annotated[Consistency, as_agreed("read-consistency")] = _SHARED.read_consistency
-    log_max_size: Annotated[int | None, as_agreed("log-max-size")] = _SHARED.log_max_size
-    log_max_depth: Annotated[float | None, as_agreed("log-max-depth")] = _SHARED.log_max_depth
-    min_time_to_consider_full_replication: Annotated[
-        float, as_agreed("min-time-to-consider-full-replication")
-    ] = _SHARED.min_time_to_consider_full_replication
-    sync_graphs: Annotated[tuple[str, ...], as_agreed("sync-graphs")] = _SHARED.sync_graphs
-    synchro_quorum: Annotated[str, as_agreed("synchro-quorum")] = _SHARED.synchro_quorum
-    synchro_timeout: Annotated[float, as_agreed("synchro-timeout")] = _SHARED.synchro_timeout
-    net_speed_bits_per_sec: Annotated[float, as_agreed("net-speed-bits-per-sec")] = (
-        _SHARED.net_speed_bits_per_sec
-    )
-    full_replication_time_factor: Annotated[float, as_agreed("full-replication-time-factor")] = (
-        _SHARED.full_replication_time_factor
-    )
+    max_peer_lag: float = _SHARED.max_peer_lag
+    read_consistency: Consistency = _SHARED.read_consistency
+    log_max_size: int | None = _SHARED.log_max_size
+    log_max_depth: float | None = _SHARED.log_max_depth
+    min_time_to_consider_full_replication: float = _SHARED.min_time_to_consider_full_replication
+    sync_graphs: tuple[str, ...] = _SHARED.sync_graphs
+    synchro_quorum: str = _SHARED.synchro_quorum
+    synchro_timeout: float = _SHARED.synchro_timeout
+    net_speed_bits_per_sec: float = _SHARED.net_speed_bits_per_sec
+    full_replication_time_factor: float = _SHARED.full_replication_time_factor
     idle_round: Annotated[float, Field(ge=0.1, le=60)] = 1.0
     """Seconds between the posts of an idle master."""
     worker_timeout: Annotated[float, Field(gt=0)] = 2.0

@@ -9,7 +9,8 @@ from typing import Annotated, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from quadlog.settings.common import NodeSettings, kebab
+from quadlog.settings.common import NodeSettings
+from quadlog.settings.environment import kebab
 from quadlog.settings.kafka_security import KafkaCredentials, KafkaSecuritySettings
 
 
@@ -71,12 +72,7 @@ class MembershipSettings(NodeSettings):
 
     @cached_property
     def kafka_credentials(self) -> dict[str, KafkaCredentials]:
-        """Credentials for each Kafka, by its bootstrap servers; files were read when the settings were.
-
-        Raises:
-            ValueError: settings contradict each other, or a file cannot be read.
-
-        """
+        """Those of the peers' Kafkas, too; see `NodeSettings.kafka_credentials`."""
         found = super().kafka_credentials
         for key, peer in self.peer.items():
             try:

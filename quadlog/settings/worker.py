@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, field_validator
 
 from quadlog.core.catchup import FACTOR, MIN_S, SPEED
-from quadlog.settings.common import NodeSettings, as_agreed
+from quadlog.settings.common import NodeSettings
 from quadlog.settings.units import MIB
 
 
@@ -50,12 +50,10 @@ class WorkerSettings(NodeSettings):
     """Compression of a copy that this worker receives; auto: zstd, unless the link is faster than a core compresses."""
     copy_window: Annotated[int, Field(ge=MIB, le=1024 * MIB)] = 256 * MIB
     """Bytes that zstd looks back in a copy: memory for the receiver; the sender needs half as much again."""
-    min_time_to_consider_full_replication: Annotated[
-        float, as_agreed("min-time-to-consider-full-replication")
-    ] = MIN_S
+    min_time_to_consider_full_replication: float = MIN_S
     """This and the next two count until an entry of the log sets them: see `ClusterSettings`."""
-    net_speed_bits_per_sec: Annotated[float, as_agreed("net-speed-bits-per-sec")] = SPEED
-    full_replication_time_factor: Annotated[float, as_agreed("full-replication-time-factor")] = FACTOR
+    net_speed_bits_per_sec: float = SPEED
+    full_replication_time_factor: float = FACTOR
     query_timeout: Annotated[float, Field(gt=0)] = 60.0
     """Maximum seconds for which a client may wait for a query's work; a query's own `timeout` may only be lower."""
     query_memory: Annotated[int, Field(ge=128 * MIB)] = 1024 * MIB
