@@ -3,38 +3,19 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from quadlog.errors import Unavailable
 from quadlog.settings.units import MIB
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
 REQUEST: Final = 16 * 1024
 """Bytes that an open request needs in addition to its body: connection, task, waiter."""
 
 RETRY_AFTER: Final = 2
 """Seconds after which a client may try again: in a healthy cluster, requests end much sooner."""
-
-
-@dataclass(slots=True)
-class BodyLease:
-    """Bytes that one request occupies."""
-
-    body_budget: BodyBudget
-    size: int = 0
-
-    def grow(self, size: int) -> None:
-        """Occupy `size` more bytes.
-
-        Raises:
-            Unavailable: there is no room; nothing of this request was logged.
-
-        """
-        self.body_budget.acquire(size)
-        self.size += size
 
 
 class BodyBudget:
@@ -45,26 +26,28 @@ class BodyBudget:
         self._limit, self._taken = limit, 0
 
     @contextmanager
-    def lease(self) -> Generator[BodyLease]:
-        """Provide room for one request, which is released when the request ends, however it ends."""
-        lease = BodyLease(self)
-        try:
-            lease.grow(REQUEST)
-            yield lease
-        finally:
-            self._taken -= lease.size
-
-    def acquire(self, size: int) -> None:
-        """Occupy bytes for a lease.
+    def lease(self) -> Generator[Callable[[int], None]]:
+        """Provide room for one request until it ends, however it ends; yield a function that occupies more bytes.
 
         Raises:
-            Unavailable: there is no room.
+            Unavailable: there is no room, also for more bytes; nothing of this request was logged.
 
         """
-        if self._taken + size > self._limit:
-            message = (
-                f"open requests hold {self._taken / MIB:.0f} MiB of max-open-requests-size"
-                f" ({self._limit / MIB:.0f} MiB); nothing of this one was logged. Send fewer at once, or try again"
-            )
-            raise Unavailable(message, retry_after=RETRY_AFTER)
-        self._taken += size
+        held = 0
+
+        def grow(size: int) -> None:
+            nonlocal held
+            if self._taken + size > self._limit:
+                raise Unavailable(
+                    f"open requests hold {self._taken / MIB:.0f} MiB of max-open-requests-size"
+                    f" ({self._limit / MIB:.0f} MiB); nothing of this one was logged. Send fewer at once, or try again",
+                    retry_after=RETRY_AFTER,
+                )
+            self._taken += size
+            held += size
+
+        try:
+            grow(REQUEST)
+            yield grow
+        finally:
+            self._taken -= held

@@ -11,10 +11,12 @@ from quadlog.errors import UnsupportedMediaType, UserError
 from quadlog.web.http_body import media_type_of, read_body, text_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from quadlog.master.clients.body_budget import BodyBudget, BodyLease
+    from quadlog.master.clients.body_budget import BodyBudget
     from quadlog.master.http.proposals import Proposals
     from quadlog.settings import MasterSettings
 
@@ -36,14 +38,14 @@ class ControlsHandler:
         """
         if request.query_params:
             raise UserError(f"controls take no parameters: {', '.join(request.query_params)}")
-        with self._body_budget.lease() as lease:
-            return await self._change(request, lease)
+        with self._body_budget.lease() as grow:
+            return await self._change(request, grow)
 
-    async def _change(self, request: Request, lease: BodyLease) -> Response:
+    async def _change(self, request: Request, grow: Callable[[int], None]) -> Response:
         media_type = media_type_of(request)
         kind = MEDIA_TYPES.get(media_type) if request.method == "PUT" else None
         options = options_of(request.path_params["name"], kind)
-        body = await read_body(request, self._settings.max_transaction_size, lease.grow)
+        body = await read_body(request, self._settings.max_transaction_size, grow)
         if kind is not None:
             await asyncio.to_thread(check, kind, text_of(body))
         elif request.method == "PUT":

@@ -75,8 +75,8 @@ class ReadRouter:
 
     async def answer(self, request: Request) -> Response:
         """Answer a SPARQL query of any form that the protocol knows.  Its body is held until its answer begins."""
-        with self._body_budget.lease() as lease:
-            return await self._pass_on(request, "/sparql", await read_query(request, lease.grow))
+        with self._body_budget.lease() as grow:
+            return await self._pass_on(request, "/sparql", await read_query(request, grow))
 
     async def statements(self, request: Request) -> Response:
         """Return all quads."""

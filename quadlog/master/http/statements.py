@@ -26,13 +26,13 @@ from quadlog.rdf.documents import DocumentError, DocumentTooLarge
 from quadlog.web.http_body import media_type_of, read_body, too_large
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
 
     from quadlog.core.effects.template import Term
-    from quadlog.master.clients.body_budget import BodyBudget, BodyLease
+    from quadlog.master.clients.body_budget import BodyBudget
     from quadlog.master.http.updates import UpdateHandler
     from quadlog.settings import MasterSettings
 
@@ -64,9 +64,9 @@ class Statements:
             if CONTEXT in request.query_params:
                 raise UserError(f"{CONTEXT} is for data: an update names its graphs itself")
             return await self._updates.answer(request)
-        with self._body_budget.lease() as lease:
+        with self._body_budget.lease() as grow:
             patch = (
-                self._removal(request) if request.method == "DELETE" else await self._addition(request, lease)
+                self._removal(request) if request.method == "DELETE" else await self._addition(request, grow)
             )
             given = {name: request.query_params.getlist(name) for name in (DRY_RUN, *COMMIT_PARAMETERS)}
             asked = UpdateRequest(body=patch, media_type=PATCH, given=given)
@@ -87,7 +87,7 @@ class Statements:
         ]
         return "\n".join(lines).encode()
 
-    async def _addition(self, request: Request, lease: BodyLease) -> bytes:
+    async def _addition(self, request: Request, grow: Callable[[int], None]) -> bytes:
         _refuse_unknown(request, (CONTEXT, BASE))
         media_type, graphs = media_type_of(request), _graphs_of(request)
         limit = self._settings.max_transaction_size
@@ -102,7 +102,7 @@ class Statements:
             most=limit,
             prefix="A ",
         )
-        body = await read_body(request, limit, lease.grow)
+        body = await read_body(request, limit, grow)
         if request.method == "PUT" and not body and request.headers.get("content-length") != "0":
             raise UserError(
                 "an empty PUT removes all that it replaces: send it with Content-Length: 0, or use DELETE;"
@@ -114,7 +114,7 @@ class Statements:
             raise TooLarge(f"{error}, and {too_large(limit)}") from None
         except DocumentError as error:
             raise UserError(f"these data cannot be read: {error}; nothing was logged") from None
-        lease.grow(len(lines))
+        grow(len(lines))
         if request.method == "POST":
             return lines
         gone = ["*"] if graphs is None else map(_graph_name, graphs)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from quadlog.master.clients.body_budget import BodyBudget, BodyLease
+    from quadlog.master.clients.body_budget import BodyBudget
     from quadlog.master.http.proposals import Proposals
     from quadlog.settings import MasterSettings
 
@@ -74,8 +74,8 @@ class UpdateHandler:
             Rejected: agreed, and rejected by its evaluation.
 
         """
-        with self._body_budget.lease() as lease:
-            return await self.submit(request, await self._update_of(request, lease))
+        with self._body_budget.lease() as grow:
+            return await self.submit(request, await self._update_of(request, grow))
 
     async def submit(self, request: Request, asked: UpdateRequest) -> Response:
         """Check an update that was read, and answer it; raises as `answer` does."""
@@ -89,18 +89,18 @@ class UpdateHandler:
             request, transaction_id, body=asked.body, media_type=asked.media_type, options=options
         )
 
-    async def _update_of(self, request: Request, lease: BodyLease) -> UpdateRequest:
+    async def _update_of(self, request: Request, grow: Callable[[int], None]) -> UpdateRequest:
         """Return the update and its parameters, from the URL and from a form."""
         limit = self._settings.max_transaction_size
         given = parameters_of(request)
         refuse_others(given, PARAMETERS)
         media_type = media_type_of(request)
         if media_type in {SPARQL_UPDATE, PATCH}:
-            body = await read_body(request, limit, lease.grow)
+            body = await read_body(request, limit, grow)
             return UpdateRequest(body=body, media_type=media_type, given=given)
         if media_type == FORM:
             # A form may encode each byte as three.
-            raw = await read_body(request, limit * 3, lease.grow)
+            raw = await read_body(request, limit * 3, grow)
             form = await asyncio.to_thread(form_of, raw) if len(raw) > LONG_TEXT else form_of(raw)
             body = only(form, UPDATE).encode()
             given = merged(given, form)
