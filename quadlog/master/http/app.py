@@ -81,7 +81,7 @@ def make_app(
     splits = SplitsHandler(node.split_reporter, settings.node_id, settings.dc)
     promotion = Promotion(lambda: node.cluster, settings, ask=lambda until: node.put(PromotionAsked(until)))
     approving = Approving(
-        lambda: node.cluster, settings, index_of=node.store.index_of, propose=proposals.approval
+        lambda: node.cluster, settings, index_of=node.store.index_of, propose=proposals.configure
     )
     updates = UpdateHandler(proposals, settings, body_budget, reads.dry_run)
     statements = Statements(updates, settings, body_budget)

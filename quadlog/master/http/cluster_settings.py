@@ -18,7 +18,6 @@ from starlette.responses import JSONResponse
 from quadlog.clock import now
 from quadlog.codec.envelope import text_moment
 from quadlog.core.cluster_settings import SETTINGS, VALUE, ClusterSettings, canonical, options_of
-from quadlog.core.model import TransactionKind
 from quadlog.errors import SettingStays, UnsupportedMediaType, UserError
 from quadlog.master.clients.split_state import silent_members
 from quadlog.master.clients.write_guards import refuse_writes
@@ -96,14 +95,7 @@ class ClusterSettingsHandler:
             self._settings.with_cluster(self._node.cluster.settings.changed(name, options[VALUE]))
             if name == STRATEGY:
                 self._refuse_apart()
-        answer = await self._proposals.answer(
-            request,
-            transaction_id,
-            body=json.dumps({"setting": name, "value": options[VALUE]}).encode(),
-            media_type=JSON,
-            options=options,
-            kind=TransactionKind.CONFIG,
-        )
+        answer = await self._proposals.configure(request, transaction_id, options)
         if answer.status_code != HTTPStatus.NO_CONTENT:
             return answer
         told = {name: value for name, value in answer.headers.items() if name.startswith("quadlog-")}

@@ -10,7 +10,6 @@ cannot hear the new one, is refused before it is logged.
 
 from __future__ import annotations
 
-import json
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -19,7 +18,6 @@ from starlette.responses import JSONResponse
 
 from quadlog.clock import now
 from quadlog.core.membership.electorate import options_of
-from quadlog.core.model import TransactionKind
 from quadlog.errors import NoSuchPeer, PeersStay, Unavailable, UserError
 from quadlog.master.clients.write_guards import refuse_writes, role_of, roles_of, urls_of, voting_of
 from quadlog.master.http.status import is_silent
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
     from quadlog.master.http.proposals import Proposals
     from quadlog.master.node.node import Node
     from quadlog.settings import MasterSettings
-
-JSON: Final = "application/json"
 
 
 class PeersHandler:
@@ -148,14 +144,7 @@ class PeersHandler:
     ) -> Response:
         """Submit the change, and return its outcome once it is agreed."""
         options = options_of(name, dc, left=self._node.cluster.view if is_forced else None)
-        answer = await self._proposals.answer(
-            request,
-            transaction_id,
-            body=json.dumps(options).encode(),
-            media_type=JSON,
-            options=options,
-            kind=TransactionKind.CONFIG,
-        )
+        answer = await self._proposals.configure(request, transaction_id, options)
         if answer.status_code != HTTPStatus.NO_CONTENT:
             return answer
         told = {header: answer.headers[header] for header in ("Quadlog-Tx", "Quadlog-Index")}

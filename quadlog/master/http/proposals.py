@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from quadlog.clock import now, wall
 from quadlog.codec.envelope import text_id
+from quadlog.core.cluster_settings import BY
 from quadlog.core.membership.electorate import FORCED
 from quadlog.core.model import Payload, Transaction, TransactionKind, id_of_key, payload_digest
 from quadlog.core.synchronous import COMMIT_MODE, CommitMode, marked
@@ -107,12 +108,16 @@ class Proposals:
             },
         )
 
-    async def approval(self, request: Request, transaction_id: bytes, options: Mapping[str, str]) -> Response:
-        """Answer a request that approves the end of a split, as `answer` does."""
+    async def configure(
+        self, request: Request, transaction_id: bytes, options: Mapping[str, str]
+    ) -> Response:
+        """Answer a request with a CONFIG transaction that consists of its options, as `answer` does."""
+        # A retry from another address stays a retry.
+        body = {name: value for name, value in options.items() if name != BY}
         return await self.answer(
             request,
             transaction_id,
-            body=json.dumps(dict(options), sort_keys=True).encode(),
+            body=json.dumps(body).encode(),
             media_type="application/json",
             options=options,
             kind=TransactionKind.CONFIG,
