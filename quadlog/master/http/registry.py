@@ -40,11 +40,6 @@ async def _subjects_of(request: Request) -> Response:
     return _json([{"subject": subject, "version": schemas.versions(subject).index(schema_id) + 1}])
 
 
-async def _subjects(request: Request) -> Response:
-    del request
-    return _json(_SUBJECTS)
-
-
 async def _versions(request: Request) -> Response:
     subject = request.path_params["subject"]
     ids = schemas.versions(subject)
@@ -73,21 +68,6 @@ async def _version(request: Request) -> Response:
     )
 
 
-async def _config(request: Request) -> Response:
-    del request
-    return _json({"compatibilityLevel": "BACKWARD"})
-
-
-async def _mode(request: Request) -> Response:
-    del request
-    return _json({"mode": "READONLY"})
-
-
-async def _types(request: Request) -> Response:
-    del request
-    return _json(["AVRO"])
-
-
 async def _refuse(request: Request) -> Response:
     return _error(_READ_ONLY, f"Subject {request.path_params.get('subject', '')} is in read-only mode")
 
@@ -96,15 +76,15 @@ def _compact(schema_id: int) -> str:
     return json.dumps(json.loads(schemas.text(schema_id)), separators=(",", ":"))
 
 
-ROUTES = [
+ROUTES = [  # a response is an ASGI application, too
     Route("/schemas/ids/{id:int}", _schema),
     Route("/schemas/ids/{id:int}/versions", _subjects_of),
-    Route("/schemas/types", _types),
-    Route("/subjects", _subjects),
+    Route("/schemas/types", _json(["AVRO"]), methods=["GET"]),
+    Route("/subjects", _json(_SUBJECTS), methods=["GET"]),
     Route("/subjects/{subject}", _refuse, methods=["POST", "DELETE"]),
     Route("/subjects/{subject}/versions", _versions, methods=["GET"]),
     Route("/subjects/{subject}/versions", _refuse, methods=["POST"]),
     Route("/subjects/{subject}/versions/{version}", _version),
-    Route("/config", _config),
-    Route("/mode", _mode),
+    Route("/config", _json({"compatibilityLevel": "BACKWARD"}), methods=["GET"]),
+    Route("/mode", _json({"mode": "READONLY"}), methods=["GET"]),
 ]
