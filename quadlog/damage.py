@@ -69,8 +69,6 @@ def told_of(path: Path | None = None) -> Generator[None]:
     """
     try:
         yield
-    except StoreDamaged:
-        raise
     except Exception as error:
         refuse_damage(error, path)
         raise

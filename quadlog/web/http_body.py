@@ -45,29 +45,26 @@ async def read_query(request: Request, grow: Callable[[int], None] | None = None
         UserError: the client disconnected before its end, or the body is missing or not as long as announced.
 
     """
-    message = f"the request is larger than a query may be ({QUERY_LIMIT} bytes): ask for less at once"
-    return await _read(request, QUERY_LIMIT, message, grow)
+    refusal = f"the request is larger than a query may be ({QUERY_LIMIT} bytes): ask for less at once"
+    return await read_body(request, QUERY_LIMIT, grow, refusal=refusal)
 
 
-async def read_body(request: Request, limit: int, grow: Callable[[int], None] | None = None) -> bytes:
+async def read_body(
+    request: Request, limit: int, grow: Callable[[int], None] | None = None, *, refusal: str = ""
+) -> bytes:
     """Return the body if it has at most `limit` bytes.
 
     `grow` is called with the size of every part before the part is kept; an exception of `grow` ends the reading.
+    `refusal`: message for a longer body; empty: that for a longer transaction.
 
     Raises:
         TooLarge: the body is longer; if it has a Content-Length, nothing is read.
         UserError: the client disconnected before its end, or the body is missing or not as long as announced.
 
     """
-    return await _read(request, limit, too_large(limit), grow)
-
-
-async def _read(
-    request: Request, limit: int, message: str, grow: Callable[[int], None] | None = None
-) -> bytes:
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > limit:
-        raise TooLarge(message)
+        raise TooLarge(refusal or too_large(limit))
     chunks: list[bytes] = []
     size, is_all = 0, False
     while not is_all:
@@ -78,7 +75,7 @@ async def _read(
         is_all = not received.get("more_body", False)
         size += len(chunk)
         if size > limit:
-            raise TooLarge(message)
+            raise TooLarge(refusal or too_large(limit))
         if grow:
             grow(len(chunk))
         chunks.append(chunk)

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from quadlog.web.http_pool import PORTS, ConnectionPool, Message, Origin, Seconds, trust
+from quadlog.web.http_pool import PORTS, ConnectionPool, Message, Origin, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from quadlog.web.http_response import HttpResponse
-
-__all__ = ["new_client", "trust"]
 
 REPEATABLE = frozenset({"GET", "HEAD"})
 

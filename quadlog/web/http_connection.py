@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from quadlog.web.http_response import HttpResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from quadlog.web.http_pool import Message
-
-
-class KeepConnection(Protocol):
-    """Function that notes whether a connection is idle, so that another request may use it."""
-
-    def __call__(self, connection: HttpConnection, *, is_idle: bool) -> None:
-        """Note it."""
 
 
 class HttpConnection(asyncio.Protocol):
     """Connection that sends requests and feeds the received bytes to their responses."""
 
-    def __init__(self, keep: KeepConnection) -> None:
-        """Create a connection; `keep` is called when it becomes idle, and when an idle one is lost."""
-        self._keep = keep
+    def __init__(
+        self, keep: Callable[[HttpConnection], None], forget: Callable[[HttpConnection], None]
+    ) -> None:
+        """`keep` is called when the connection becomes idle, `forget` when it is lost."""
+        self._keep, self._forget = keep, forget
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._response: HttpResponse | None = None
@@ -96,7 +93,7 @@ class HttpConnection(asyncio.Protocol):
         self._response = None
         if is_reusable and not self._is_sending and self._transport and not self._transport.is_closing():
             self._idle_since = self._loop.time()
-            self._keep(self, is_idle=True)
+            self._keep(self)
         else:
             self.close()
 
@@ -120,7 +117,7 @@ class HttpConnection(asyncio.Protocol):
         """Report the end to the response, and remove the connection from the idle ones."""
         self._transport, self._error = None, exc
         self.resume_writing()
-        self._keep(self, is_idle=False)
+        self._forget(self)
         response, self._response = self._response, None
         if response is not None:
             response.lose(exc)

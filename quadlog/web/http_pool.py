@@ -159,7 +159,7 @@ class ConnectionPool:
         return None
 
     async def _connected(self, origin: Origin, seconds: float | None) -> HttpConnection:
-        made = partial(HttpConnection, partial(self._keep, origin))
+        made = partial(HttpConnection, partial(self._keep, origin), partial(self._forget, origin))
         is_secure = origin.scheme == "https"
         loop = asyncio.get_running_loop()
         if self._local is not None and (local := self._local(origin)) is not None:
@@ -180,14 +180,15 @@ class ConnectionPool:
             raise httpx.ConnectError(str(error)) from error
         return connection
 
-    def _keep(self, origin: Origin, connection: HttpConnection, *, is_idle: bool) -> None:
-        """Add a connection to the idle ones, or remove it; a closed pool closes it."""
-        if not is_idle:
-            self._idle.get(origin, {}).pop(connection, None)
-        elif self._is_closed:
+    def _keep(self, origin: Origin, connection: HttpConnection) -> None:
+        """Add a connection to the idle ones; a closed pool closes it."""
+        if self._is_closed:
             connection.close()
         else:
             self._idle.setdefault(origin, {})[connection] = None
+
+    def _forget(self, origin: Origin, connection: HttpConnection) -> None:
+        self._idle.get(origin, {}).pop(connection, None)
 
     def close(self) -> None:
         """Close the idle connections at once, and those in use at the end of their responses."""

@@ -13,7 +13,8 @@ import httpx
 import pytest
 import uvloop
 
-from quadlog.web.http_client import new_client, trust
+from quadlog.web.http_client import new_client
+from quadlog.web.http_pool import trust
 from tests.support.workers.relay import server
 
 if TYPE_CHECKING:

@@ -180,7 +180,7 @@ async def test_a_connection_that_ended_while_it_was_idle_is_not_used_again() -> 
 
 
 async def test_a_connection_that_ended_before_it_was_used_is_an_error() -> None:
-    connection = HttpConnection(lambda *_, **__: None)
+    connection = HttpConnection(lambda _: None, lambda _: None)
     connection.connection_lost(ConnectionResetError("reset"))
     response = connection.ask(message(), b"GET / HTTP/1.1\r\n\r\n")
     with pytest.raises(httpx.ReadError, match="reset"):

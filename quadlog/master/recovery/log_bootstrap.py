@@ -28,7 +28,7 @@ from quadlog.masterstore.rows import Row, unpack_rows
 from quadlog.masterstore.staged_log import payload_of
 from quadlog.masterstore.store import Taken
 from quadlog.web.answers import handle_error
-from quadlog.web.http_client import trust
+from quadlog.web.http_pool import trust
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

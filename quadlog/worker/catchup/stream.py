@@ -14,7 +14,7 @@ from quadlog.errors import DamagedChunk, NoSuchCopy, QuadlogError, Unavailable
 from quadlog.quadstore.quaddir import STORE_HERE
 from quadlog.snapshots.chunk_codec import ChunkDecoder
 from quadlog.snapshots.store_archive import SLOW
-from quadlog.web.http_client import trust
+from quadlog.web.http_pool import trust
 from quadlog.worker.catchup.donor import COMPRESSION, STORE, WINDOW
 from quadlog.worker.catchup.partial_copy import (
     CopyDescription,

@@ -21,7 +21,7 @@ from quadlog.core.sparql.operations import Load, Service
 from quadlog.rdf.document_reader import read
 from quadlog.rdf.documents import DocumentError
 from quadlog.settings.units import MIB
-from quadlog.web.http_client import trust
+from quadlog.web.http_pool import trust
 from quadlog.worker.evaluate.answers import asked
 from quadlog.worker.evaluate.fetch import LoadLimits, fetch, url_of
 
