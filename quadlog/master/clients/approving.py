@@ -41,86 +41,73 @@ SHAPE: Final = (
 )
 
 
-class Approving:
-    """Serves approvals.  Used on the server's loop only."""
+async def approve(
+    request: Request,
+    *,
+    current: Callable[[], ClusterView],
+    settings: MasterSettings,
+    index_of: Callable[[bytes], int | None],
+    propose: Callable[[Request, bytes, Mapping[str, str]], Awaitable[Response]],
+) -> Response:
+    """Answer 200 once the approval is agreed, with the index of its entry.
 
-    def __init__(
-        self,
-        cluster: Callable[[], ClusterView],
-        settings: MasterSettings,
-        *,
-        index_of: Callable[[bytes], int | None],
-        propose: Callable[[Request, bytes, Mapping[str, str]], Awaitable[Response]],
-    ) -> None:
-        """Serve one master.
+    A repeated request has the same answer.
 
-        Args:
-            cluster: returns the cluster as the master knows it now.
-            settings: the settings of this master's file.
-            index_of: returns the index at which a transaction was agreed, also on a branch that has ended.
-            propose: submits a CONFIG transaction with an id and options for a request, and waits for its outcome.
+    `current` returns the cluster as this master knows it; `index_of` the index at which a transaction was agreed, also
+    on a branch that has ended; `propose` submits a CONFIG transaction for a request, and waits for its outcome.
 
-        """
-        self._cluster, self._settings = cluster, settings
-        self._index_of, self._propose = index_of, propose
+    Raises:
+        UserError: the body is not understood.
+        PlanOutdated: this side has moved on, or nothing has to be approved.
+        Unavailable: definite; nothing was logged.
 
-    async def answer(self, request: Request) -> Response:
-        """Answer 200 once the approval is agreed, with the index of its entry.
+    """
+    refuse_others(parameters_of(request), ())
+    if media_type_of(request) != JSON:
+        raise UnsupportedMediaType(f"an approval comes as {JSON}")
+    approval = approval_of(await read_query(request))
+    options = approval.options
+    transaction_id = hash_of(b"split-approval", json.dumps(options, sort_keys=True).encode())[:ID_SIZE]
+    if index_of(transaction_id) is None:
+        _refuse(approval, current(), settings)
+    offered = asyncio.ensure_future(propose(request, transaction_id, options))
+    try:
+        # The side gives way as soon as it is agreed, before a worker has applied it.
+        while index_of(transaction_id) is None:
+            done, _ = await asyncio.wait({offered}, timeout=LOOK_S)
+            if done:
+                break
+    finally:
+        if not offered.done():
+            offered.cancel()
+            with suppress(asyncio.CancelledError):
+                await offered
+    index = index_of(transaction_id)
+    if index is None:
+        return offered.result()
+    if index != approval.after.index + 1:
+        raise PlanOutdated(
+            f"this side has agreed on more after entry {approval.after.index}: the approval is entry {index} and"
+            " does not count; make another preview"
+        )
+    told = {"approved": approval.plan.hex(), "index": index, "dropped": len(approval.drop)}
+    return JSONResponse(told, HTTPStatus.OK)
 
-        A repeated request has the same answer.
 
-        Raises:
-            UserError: the body is not understood.
-            PlanOutdated: this side has moved on, or nothing has to be approved.
-            Unavailable: definite; nothing was logged.
-
-        """
-        refuse_others(parameters_of(request), ())
-        if media_type_of(request) != JSON:
-            raise UnsupportedMediaType(f"an approval comes as {JSON}")
-        approval = approval_of(await read_query(request))
-        options = approval.options
-        transaction_id = hash_of(b"split-approval", json.dumps(options, sort_keys=True).encode())[:ID_SIZE]
-        if self._index_of(transaction_id) is None:
-            self._refuse(approval)
-        offered = asyncio.ensure_future(self._propose(request, transaction_id, options))
-        try:
-            # The side gives way as soon as it is agreed, before a worker has applied it.
-            while self._index_of(transaction_id) is None:
-                done, _ = await asyncio.wait({offered}, timeout=LOOK_S)
-                if done:
-                    break
-        finally:
-            if not offered.done():
-                offered.cancel()
-                with suppress(asyncio.CancelledError):
-                    await offered
-        index = self._index_of(transaction_id)
-        if index is None:
-            return offered.result()
-        if index != approval.after.index + 1:
-            raise PlanOutdated(
-                f"this side has agreed on more after entry {approval.after.index}: the approval is entry {index} and"
-                " does not count; make another preview"
-            )
-        told = {"approved": approval.plan.hex(), "index": index, "dropped": len(approval.drop)}
-        return JSONResponse(told, HTTPStatus.OK)
-
-    def _refuse(self, approval: Approval) -> None:
-        cluster = self._cluster()
-        refuse_writes(cluster, self._settings)
-        if cluster.settings.split_approval is not SplitApproval.MANUAL:
-            raise PlanOutdated(
-                "split-approval is auto: sides that hear each other come together by themselves; nothing was logged"
-            )
-        if {peer.node for peer in cluster.peers} <= {*cluster.view.members}:
-            raise PlanOutdated("all masters are in one view: there is no split to end; nothing was logged")
-        if cluster.last != approval.after:
-            raise PlanOutdated(
-                f"this side ends with entry {cluster.last.index} ({cluster.last.chain.hex()[:16]}…), not with"
-                f" {approval.after.index} ({approval.after.chain.hex()[:16]}…) as the preview says: it has moved on;"
-                " make another preview. Nothing was logged"
-            )
+def _refuse(approval: Approval, cluster: ClusterView, settings: MasterSettings) -> None:
+    refuse_writes(cluster, settings)
+    if cluster.settings.split_approval is not SplitApproval.MANUAL:
+        raise PlanOutdated(
+            "split-approval is auto: sides that hear each other come together by themselves; nothing was logged"
+        )
+    if {peer.node for peer in cluster.peers} <= {*cluster.view.members}:
+        raise PlanOutdated("all masters are in one view: there is no split to end; nothing was logged")
+    if cluster.last != approval.after:
+        raise PlanOutdated(
+            f"this side ends with entry {cluster.last.index} ({cluster.last.chain.hex()[:16]}…), not with"
+            f" {approval.after.index} ({approval.after.chain.hex()[:16]}…) as the preview says: it has moved on;"
+            " make another preview. Nothing was logged"
+        )
 
 
 def approval_of(body: bytes) -> Approval:

@@ -35,58 +35,50 @@ MOST_BYTES: Final = 1024
 """Maximum size of a request's body."""
 
 
-class Promotion:
-    """Promotes this master on request."""
+async def promote(
+    request: Request,
+    *,
+    current: Callable[[], ClusterView],
+    settings: MasterSettings,
+    ask: Callable[[float], None],
+) -> Response:
+    """Wait until everything is decided that was undecided at the time of the request.
 
-    def __init__(
-        self, cluster: Callable[[], ClusterView], settings: MasterSettings, *, ask: Callable[[float], None]
-    ) -> None:
-        """Serve one master.
+    `current` returns the cluster as this master knows it; `ask` has it propose until a time, in steady milliseconds.
 
-        Args:
-            cluster: returns the cluster as the master knows it now.
-            settings: settings of the master.
-            ask: has the master propose until a time, in steady milliseconds.
+    Raises:
+        UserError: the body is not understood.
+        ReadOnly, NotAPeer: this master takes no writes.
+        NoMajority: its view holds no majority; nothing can be decided here.
+        OutcomeUnknown: something is still undecided after the time-out; it names the votes that are missing.
 
-        """
-        self._cluster, self._settings, self._ask = cluster, settings, ask
-
-    async def answer(self, request: Request) -> Response:
-        """Wait until everything is decided that was undecided at the time of the request.
-
-        Raises:
-            UserError: the body is not understood.
-            ReadOnly, NotAPeer: this master takes no writes.
-            NoMajority: its view holds no majority; nothing can be decided here.
-            OutcomeUnknown: something is still undecided after the time-out; it names the votes that are missing.
-
-        """
-        refuse_others(parameters_of(request), ())
-        seconds = _timeout_of(await _body_of(request))
-        cluster = self._cluster()
-        refuse_writes(cluster, self._settings)
-        if not cluster.has_majority:
-            members = ", ".join(cluster.view.members) or "nobody"
-            raise NoMajority(
-                f"{cluster.node} has no majority of the voting data centres (members of its view: {members}), and"
-                " decides nothing: promote a master of the majority, or this one when the split is over",
+    """
+    refuse_others(parameters_of(request), ())
+    seconds = _timeout_of(await _body_of(request))
+    cluster = current()
+    refuse_writes(cluster, settings)
+    if not cluster.has_majority:
+        members = ", ".join(cluster.view.members) or "nobody"
+        raise NoMajority(
+            f"{cluster.node} has no majority of the voting data centres (members of its view: {members}), and"
+            " decides nothing: promote a master of the majority, or this one when the split is over",
+            retry_after=5,
+        )
+    before, last = cluster.limbo.length, cluster.last.index
+    until = now().steady + seconds * 1000
+    ask(until)
+    while (first := (cluster := current()).limbo.first) and first[0].index <= last:
+        if now().steady > until:
+            missing = ", ".join(missing_votes(cluster, first[0].index)) or NO_MORE
+            raise OutcomeUnknown(
+                f"entry {first[0].index} and {cluster.limbo.length - 1} more are undecided after"
+                f" {seconds:g} s: {cluster.limbo.quorum} data centres must have them; missing votes:"
+                f" {missing}. What was proposed may still be decided: see limbo in /cluster/status",
                 retry_after=5,
             )
-        before, last = cluster.limbo.length, cluster.last.index
-        until = now().steady + seconds * 1000
-        self._ask(until)
-        while (first := (cluster := self._cluster()).limbo.first) and first[0].index <= last:
-            if now().steady > until:
-                missing = ", ".join(missing_votes(cluster, first[0].index)) or NO_MORE
-                raise OutcomeUnknown(
-                    f"entry {first[0].index} and {cluster.limbo.length - 1} more are undecided after"
-                    f" {seconds:g} s: {cluster.limbo.quorum} data centres must have them; missing votes:"
-                    f" {missing}. What was proposed may still be decided: see limbo in /cluster/status",
-                    retry_after=5,
-                )
-            await asyncio.sleep(LOOK_S)
-        status = limbo_status(cluster, now().steady)
-        return JSONResponse({"decided": before, "last_decision": status["last_decision"]})
+        await asyncio.sleep(LOOK_S)
+    status = limbo_status(cluster, now().steady)
+    return JSONResponse({"decided": before, "last_decision": status["last_decision"]})
 
 
 async def _body_of(request: Request) -> bytes:

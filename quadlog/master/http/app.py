@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
@@ -12,18 +13,18 @@ from quadlog.clock import now
 from quadlog.codec.envelope import text_id
 from quadlog.core.model import id_of_key
 from quadlog.errors import QuadlogError, UserError
-from quadlog.master.clients.approving import Approving
+from quadlog.master.clients.approving import approve
 from quadlog.master.clients.barrier import Barrier
 from quadlog.master.clients.body_budget import BodyBudget
 from quadlog.master.clients.pending_requests import TxState
-from quadlog.master.clients.promotion import Promotion
+from quadlog.master.clients.promotion import promote
 from quadlog.master.clients.split_state import obstacle
 from quadlog.master.clients.write_guards import urls_of
 from quadlog.master.events import PromotionAsked, WorkerDismissed
 from quadlog.master.http import registry
 from quadlog.master.http.cluster_settings import ClusterSettingsHandler
-from quadlog.master.http.controls import ControlsHandler
-from quadlog.master.http.dismissal import Dismissal
+from quadlog.master.http.controls import change_control
+from quadlog.master.http.dismissal import dismiss
 from quadlog.master.http.introduction import Introduction
 from quadlog.master.http.peers import PeersHandler
 from quadlog.master.http.proposals import Proposals
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from quadlog.master.node.node import Node
     from quadlog.master.seeds.seeding import Seeding
     from quadlog.settings import MasterSettings
+    from quadlog.web.http_direct import Endpoint
 
 
 ON_A_BRANCH: Final = "applied on a branch"
@@ -74,14 +76,25 @@ def make_app(
         default_consistency=lambda: node.cluster.settings.read_consistency,
     )
     queries = Queries(node.worker_registry, read_proxy)
-    controls = ControlsHandler(proposals, settings, body_budget)
-    dismissal = Dismissal(node.worker_registry, lambda name: node.put(WorkerDismissed(name)))
+    controls = partial(change_control, proposals=proposals, settings=settings, body_budget=body_budget)
+    dismissal = partial(
+        dismiss, worker_registry=node.worker_registry, forget=lambda name: node.put(WorkerDismissed(name))
+    )
     doors = PeersHandler(node, proposals, settings, peers, Introduction(urls_of(settings)))
     shared = ClusterSettingsHandler(node, proposals, settings)
     splits = SplitsHandler(node.split_reporter, settings.node_id, settings.dc)
-    promotion = Promotion(lambda: node.cluster, settings, ask=lambda until: node.put(PromotionAsked(until)))
-    approving = Approving(
-        lambda: node.cluster, settings, index_of=node.store.index_of, propose=proposals.configure
+    promotion = partial(
+        promote,
+        current=lambda: node.cluster,
+        settings=settings,
+        ask=lambda until: node.put(PromotionAsked(until)),
+    )
+    approval = partial(
+        approve,
+        current=lambda: node.cluster,
+        settings=settings,
+        index_of=node.store.index_of,
+        propose=proposals.configure,
     )
     updates = UpdateHandler(proposals, settings, body_budget, reads.dry_run)
     statements = Statements(updates, settings, body_budget)
@@ -101,15 +114,15 @@ def make_app(
             Route("/update", updates.answer, methods=["POST"]),
             *reading_routes(reads, queries, dismissal),
             Route(STATEMENTS, statements.change, methods=["POST", "PUT", "DELETE"]),
-            Route("/controls/{name}", controls.change, methods=["PUT", "DELETE"]),
+            Route("/controls/{name}", controls, methods=["PUT", "DELETE"]),
             Route("/tx/{name:path}", transaction, methods=["GET"]),
             Route("/cluster/status", status, methods=["GET"]),
             Route("/cluster/log", LogDoor(node.store).answer, methods=["GET"]),
             Route("/cluster/peers", doors.listed, methods=["GET"]),
             Route("/cluster/peers", doors.add, methods=["POST"]),
             Route("/cluster/peers/{id}", doors.remove, methods=["DELETE"]),
-            Route("/cluster/promote", promotion.answer, methods=["POST"]),
-            Route("/cluster/splits/approve", approving.answer, methods=["POST"]),
+            Route("/cluster/promote", promotion, methods=["POST"]),
+            Route("/cluster/splits/approve", approval, methods=["POST"]),
             Route("/cluster/settings", shared.listed, methods=["GET"]),
             Route("/cluster/settings/{name}", shared.one, methods=["GET"]),
             Route("/cluster/settings/{name}", shared.change, methods=["PUT"]),
@@ -123,7 +136,7 @@ def make_app(
     )
 
 
-def reading_routes(reads: ReadRouter, queries: Queries, dismissal: Dismissal) -> list[BaseRoute]:
+def reading_routes(reads: ReadRouter, queries: Queries, dismissal: Endpoint) -> list[BaseRoute]:
     """Return the routes that a muted master has, too: reads, workers, liveness and schemas."""
     return [
         Route("/sparql", reads.answer, methods=["GET", "POST"]),
@@ -132,7 +145,7 @@ def reading_routes(reads: ReadRouter, queries: Queries, dismissal: Dismissal) ->
         Route("/controls/{name}", reads.controls, methods=["GET"]),
         Route("/queries", queries.listed, methods=["GET"]),
         Route("/queries/{id}", queries.stop, methods=["DELETE"]),
-        Route("/cluster/workers/{id}", dismissal.dismiss, methods=["DELETE"]),
+        Route("/cluster/workers/{id}", dismissal, methods=["DELETE"]),
         Route("/healthz/started", _fine, methods=["GET"]),
         Route("/healthz/alive", _fine, methods=["GET"]),
         Mount("/registry", routes=registry.ROUTES),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from quadlog.core.effects.control import MEDIA_TYPES, check, options_of
 from quadlog.core.model import TransactionKind
@@ -11,8 +11,6 @@ from quadlog.errors import UnsupportedMediaType, UserError
 from quadlog.web.http_body import media_type_of, read_body, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -21,31 +19,23 @@ if TYPE_CHECKING:
     from quadlog.settings import MasterSettings
 
 
-class ControlsHandler:
-    """Changes controls."""
+async def change_control(
+    request: Request, *, proposals: Proposals, settings: MasterSettings, body_budget: BodyBudget
+) -> Response:
+    """Set or delete a control; answer 204 when the change is agreed and applied by a worker here.
 
-    def __init__(self, proposals: Proposals, settings: MasterSettings, body_budget: BodyBudget) -> None:
-        self._proposals: Final = proposals
-        self._settings, self._body_budget = settings, body_budget
+    Raises:
+        UserError: definite; nothing was logged.
+        Unavailable: definite; nothing was logged.
 
-    async def change(self, request: Request) -> Response:
-        """Set or delete a control; answer 204 when the change is agreed and applied by a worker here.
-
-        Raises:
-            UserError: definite; nothing was logged.
-            Unavailable: definite; nothing was logged.
-
-        """
-        if request.query_params:
-            raise UserError(f"controls take no parameters: {', '.join(request.query_params)}")
-        with self._body_budget.lease() as grow:
-            return await self._change(request, grow)
-
-    async def _change(self, request: Request, grow: Callable[[int], None]) -> Response:
+    """
+    if request.query_params:
+        raise UserError(f"controls take no parameters: {', '.join(request.query_params)}")
+    with body_budget.lease() as grow:
         media_type = media_type_of(request)
         kind = MEDIA_TYPES.get(media_type) if request.method == "PUT" else None
         options = options_of(request.path_params["name"], kind)
-        body = await read_body(request, self._settings.max_transaction_size, grow)
+        body = await read_body(request, settings.max_transaction_size, grow)
         if kind is not None:
             await asyncio.to_thread(check, kind, text_of(body))
         elif request.method == "PUT":
@@ -53,9 +43,9 @@ class ControlsHandler:
             raise UnsupportedMediaType(message)
         elif body:
             raise UserError("a control is deleted by its name: the request has no body")
-        return await self._proposals.answer(
+        return await proposals.answer(
             request,
-            self._proposals.id_of(request),
+            proposals.id_of(request),
             body=body,
             media_type=media_type,
             options=options,

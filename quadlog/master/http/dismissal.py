@@ -22,38 +22,33 @@ LOOKS: Final = 500
 """Number of checks whether the worker is forgotten: the owner of the registry forgets it in its next turn."""
 
 
-class Dismissal:
-    """Dismisses workers at this master; dismissals are neither agreed nor stored."""
+async def dismiss(
+    request: Request, *, worker_registry: WorkerRegistry, forget: Callable[[str], None]
+) -> Response:
+    """Forget a worker; answer 204 when this master no longer knows it.
 
-    def __init__(self, worker_registry: WorkerRegistry, dismiss: Callable[[str], None]) -> None:
-        """`dismiss` has the registry forget a worker soon."""
-        self._worker_registry, self._dismiss = worker_registry, dismiss
+    Dismissals are neither agreed nor stored.  `forget` has the registry forget a worker soon.
 
-    async def dismiss(self, request: Request) -> Response:
-        """Forget a worker; answer 204 when this master no longer knows it.
+    Raises:
+        NoSuchWorker: the worker was not heard here since this master started.
+        StillServing: the worker is heard now.
+        OutcomeUnknown: this master is too busy to confirm.
 
-        Raises:
-            NoSuchWorker: the worker was not heard here since this master started.
-            StillServing: the worker is heard now.
-            OutcomeUnknown: this master is too busy to confirm.
-
-        """
-        name, worker_registry = request.path_params["id"], self._worker_registry
-        worker = worker_registry.known(name)
-        if worker is None:
-            raise NoSuchWorker(
-                f"no worker {name} was heard in this data centre: see workers in /cluster/status"
-            )
-        if worker_registry.is_live(worker, now().steady):
-            raise StillServing(f"{name} serves: stop it first, then dismiss it")
-        self._dismiss(name)
-        for _ in range(LOOKS):
-            if worker_registry.known(name) is None:
-                return Response(status_code=204)
-            await asyncio.sleep(LOOK_S)
-        raise OutcomeUnknown(
-            f"{name} is not dismissed yet, and may be soon: this master is busy, or the worker was heard again; see"
-            " workers in /cluster/status",
-            ask="/cluster/status",
-            retry_after=1,
-        )
+    """
+    name = request.path_params["id"]
+    worker = worker_registry.known(name)
+    if worker is None:
+        raise NoSuchWorker(f"no worker {name} was heard in this data centre: see workers in /cluster/status")
+    if worker_registry.is_live(worker, now().steady):
+        raise StillServing(f"{name} serves: stop it first, then dismiss it")
+    forget(name)
+    for _ in range(LOOKS):
+        if worker_registry.known(name) is None:
+            return Response(status_code=204)
+        await asyncio.sleep(LOOK_S)
+    raise OutcomeUnknown(
+        f"{name} is not dismissed yet, and may be soon: this master is busy, or the worker was heard again; see"
+        " workers in /cluster/status",
+        ask="/cluster/status",
+        retry_after=1,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from starlette.applications import Starlette
@@ -14,7 +15,7 @@ from quadlog.master.clients.barrier import Barrier
 from quadlog.master.clients.body_budget import BodyBudget
 from quadlog.master.clients.write_guards import muted
 from quadlog.master.http.app import STATEMENTS, reading_routes
-from quadlog.master.http.dismissal import Dismissal
+from quadlog.master.http.dismissal import dismiss
 from quadlog.master.http.queries import Queries
 from quadlog.master.http.read_proxy import ReadProxy
 from quadlog.master.http.reads import ReadRouter
@@ -66,7 +67,7 @@ def make_app(muted_state: MutedState, settings: MasterSettings) -> Starlette:
         default_consistency=lambda: settings.read_consistency,
     )
     queries = Queries(muted_state.worker_registry, read_proxy)
-    dismissal = Dismissal(muted_state.worker_registry, muted_state.dismiss)
+    dismissal = partial(dismiss, worker_registry=muted_state.worker_registry, forget=muted_state.dismiss)
 
     async def status(request: Request) -> Response:
         del request
