@@ -339,6 +339,11 @@ class MasterStore:
         """Return the chain hash and the pair of the entry at an index."""
         return self.beside.entry(index)
 
+    def chain_at(self, index: int) -> bytes | None:
+        """Return the chain hash of the entry at an index; None if there is none.  Callable from any thread."""
+        entry = self.entry(index)
+        return None if entry is None else entry[0]
+
     @property
     def last(self) -> LogPosition:
         """The end of the log; valid while no part of it is stored in `beside` (`StagedLog.is_moving`)."""

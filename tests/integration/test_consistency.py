@@ -90,7 +90,7 @@ class Door:
             self.barriers += 1
             return BARRIER
 
-        store = SimpleNamespace(entry=lambda index: (CHAIN, None) if index <= AGREED else None)
+        store = SimpleNamespace(chain_at=lambda index: CHAIN if index <= AGREED else None)
         node = SimpleNamespace(
             worker_registry=self.worker_registry,
             pending_requests=SimpleNamespace(shown=SHOWN),

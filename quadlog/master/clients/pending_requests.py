@@ -308,8 +308,7 @@ class PendingRequests:
         for transaction_id in list(self._waiting):
             if known := self._store.logged(transaction_id):
                 at, body_hash = known
-                entry = self._store.entry(at)
-                answer = TxAnswer(index=at, chain=entry[0] if entry else b"")
+                answer = TxAnswer(index=at, chain=self._store.chain_at(at) or b"")
                 self._await(transaction_id, answer, body_hash, self._forget(transaction_id))
             elif transaction_id in ended:
                 for waiter in self._forget(transaction_id):

@@ -67,8 +67,7 @@ class NodeReadView:
 
     def chain_at(self, index: int) -> bytes | None:
         """Return the chain hash that the own log has at an index."""
-        entry = self._node.store.entry(index)
-        return None if entry is None else entry[0]
+        return self._node.store.chain_at(index)
 
     @property
     def elsewhere(self) -> Sequence[str]:

@@ -40,7 +40,7 @@ from quadlog.master.wiring.publishing import (
     trimming_of,
 )
 from quadlog.master.wiring.workers import appoint, fork_requests_of, tell_floor, worker_actions_of
-from quadlog.master.wiring.world import World, chain_in
+from quadlog.master.wiring.world import World
 from quadlog.master.workers.worker_registry import WorkerRegistry
 from quadlog.master.workers.worker_watch import WorkerWatch
 
@@ -58,7 +58,7 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
     agreement, ledger, bodies = agreement_of(world), ledger_of(world), Bodies(store)
     pending_requests = PendingRequests(store, decided_before=ledger.index)
     pending_effects = PendingEffects(
-        world.effects, ledger, pending_requests, last=lambda: agreement.last.index, chain_at=chain_in(store)
+        world.effects, ledger, pending_requests, last=lambda: agreement.last.index, chain_at=store.chain_at
     )
     worker_registry = WorkerRegistry(timeout_ms=settings.worker_timeout * 1000)
     effects_follower = EffectsFollower(

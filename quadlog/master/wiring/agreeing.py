@@ -20,7 +20,6 @@ from quadlog.master.payloads.intake import Intake
 from quadlog.master.payloads.reachability import Reachability
 from quadlog.master.payloads.relay import PayloadRelay
 from quadlog.master.recovery.superseded import Superseded
-from quadlog.master.wiring.world import chain_in
 
 if TYPE_CHECKING:
     from producers.rounds import RoundsProducer
@@ -123,14 +122,14 @@ def intakes_of(world: World) -> dict[str, Intake]:
 
 def joining_of(world: World, agreement: Agreement) -> Joining:
     """Build the reader of a stronger side's log, which is stored in addition to the local log."""
-    sites, tails, chain_at = world.sites, world.tails, chain_in(world.store)
+    sites, tails, store = world.sites, world.tails, world.store
 
     def find(joined: JoinedSide) -> None:
-        world.server.call_soon(lambda: world.sources.fork(joined, chain_at, world.inbox.put))
+        world.server.call_soon(lambda: world.sources.fork(joined, store.chain_at, world.inbox.put))
 
     return Joining(
         agreement,
-        world.store.beside,
+        store.beside,
         sites.dc_of,
         JoiningPorts(
             find=find,

@@ -25,7 +25,6 @@ from quadlog.master.retention.trimming import Trimming, archived_until, needs_of
 from quadlog.master.split_reports.report_files import ReportFiles
 from quadlog.master.split_reports.report_job import make_reports
 from quadlog.master.split_reports.split_reporter import SplitReporter
-from quadlog.master.wiring.world import chain_in
 from quadlog.replay.job import remove_scratch
 
 if TYPE_CHECKING:
@@ -53,11 +52,10 @@ def log_publisher_of(world: World, agreement: Agreement, bodies: Bodies) -> LogP
     def regain(index: int) -> None:
         world.server.call_soon(
             lambda: world.sources.regain(
-                index, chain_at, lambda entries: world.inbox.put(EntriesRegained(entries))
+                index, world.store.chain_at, lambda entries: world.inbox.put(EntriesRegained(entries))
             )
         )
 
-    chain_at = chain_in(world.store)
     return LogPublisher(
         log_sink=AgreedProducer(world.outlet, world.sites.own.agreed, world.sites.node),
         saved=world.store,
@@ -177,7 +175,7 @@ def trimming_of(world: World, agreement: Agreement) -> Trimming:
         every_s=settings.log_trim_every,
         begin=begin,
         say=lambda checkpoint, acked: checkpoints.publish(checkpoint, acked, at=wall()),
-        chain_at=chain_in(world.store),
+        chain_at=world.store.chain_at,
         archive=partial(archived_until, archive, settings, own) if archive else None,
         needs_of_backups=partial(needs_of_backups, backups, settings.kafka, own) if backups else None,
     )

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from quadlog.broker import KafkaOutlet, RenewableOutlet
     from quadlog.master.effects.copy_start import CopyStartFinder
     from quadlog.master.node.inbox import Inbox
@@ -40,13 +38,3 @@ class World:
     worker_client: WorkerClient
     payloads_end: int
     """End offset of the local payloads topic at this start."""
-
-
-def chain_in(store: MasterStore) -> Callable[[int], bytes | None]:
-    """Return a function that gives the chain hash of the local entry at an index."""
-
-    def chain_at(index: int) -> bytes | None:
-        entry = store.entry(index)
-        return None if entry is None else entry[0]
-
-    return chain_at
