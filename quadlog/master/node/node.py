@@ -437,14 +437,12 @@ class Node:
 
     # --- events -------------------------------------------------------------------------------------
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: Event) -> None:  # noqa: C901, PLR0912 - one case for each event
         match event:
             case TransactionOffered(payload=payload, waiter=waiter):
                 self._acquiring.offer(payload, waiter)
             case ClientLeftEarly(transaction_id=transaction_id, waiter=waiter):
-                self.pending_requests.leave(
-                    transaction_id, waiter, queued=transaction_id in self.agreement.queue
-                )
+                self.pending_requests.leave(transaction_id, waiter, queued=self.is_queued(transaction_id))
             case PayloadDurable():
                 self._acquiring.durable(event)
             case PayloadMirrored():
@@ -453,35 +451,6 @@ class Node:
                 self._state_writer.published(place, offset)
             case RecordsRead(records=records):
                 self.dispatcher.on_records(records)
-            case (
-                TopicIdentified()
-                | TopicShortened()
-                | EffectsEndLocated()
-                | CopyStart()
-                | ForkFound()
-                | EntriesRegained()
-                | WorkerDismissed()
-            ):
-                self._arrange(event)
-            case PromotionAsked(until=until):
-                self.agreement.step(Promoted(until), now())
-            case StopNode():
-                pass
-            case _:
-                assert_never(event)
-
-    def _arrange(
-        self,
-        event: TopicIdentified
-        | TopicShortened
-        | EffectsEndLocated
-        | CopyStart
-        | ForkFound
-        | EntriesRegained
-        | WorkerDismissed,
-    ) -> None:
-        """Process results of requests, decisions of operators, and changes of topics."""
-        match event:
             case TopicIdentified():
                 self.dispatcher.hear_the_rest(until=math.inf)  # read from the topic that existed before
                 if event.is_other:
@@ -501,6 +470,12 @@ class Node:
                 self.leader_tasks.log_publisher.regained(entries)
             case WorkerDismissed(worker=worker):
                 self.worker_registry.dismiss(worker, now().steady)
+            case PromotionAsked(until=until):
+                self.agreement.step(Promoted(until), now())
+            case StopNode():
+                pass
+            case _:
+                assert_never(event)
 
     # --- performing -----------------------------------------------------------------------------------
 
