@@ -76,7 +76,7 @@ class MasterProcess:
             server=self.server,
             sources=CopyStartFinder(settings.repository, dc=settings.dc, kafka_of=self.sites.kafka_of),
             monitor=self._monitor,
-            worker_client=WorkerClient(),
+            worker_client=WorkerClient(self.server.call_soon),
             payloads_end=self._payloads_end,
         )
         self.node: Final = make_node(world, sow=self._sow)

@@ -65,11 +65,11 @@ class MutedProcess:
                 (self._theirs.effects, self._own.effects),
             )
         }
-        worker_client = WorkerClient()
         soon = self._server.call_soon
+        worker_client = WorkerClient(soon)
         worker_actions = WorkerActions(
-            knock=lambda worker: soon(lambda: worker_client.knock(worker)),
-            mend=lambda worker, wrong: soon(lambda: worker_client.ask_to_mend(worker, wrong)),
+            knock=worker_client.knock,
+            mend=worker_client.ask_to_mend,
             sow=lambda worker: soon(lambda: self._bring(worker)),
         )
         self._muted_state: Final = MutedState(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from quadlog.core.model import EffectsPosition, View
-    from quadlog.core.records import Handover
     from quadlog.master.effects.duty import Duty
     from quadlog.master.effects.effects_copying import EffectsCopying
     from quadlog.master.effects.pending_effects import PendingEffects
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from quadlog.master.log.dc_leader import DcLeader
     from quadlog.master.log.log_publisher import LogPublisher
     from quadlog.master.payloads.intake import Intake
+    from quadlog.master.workers.worker_client import WorkerClient
     from quadlog.master.workers.worker_registry import WorkerRegistry
 
 log = structlog.get_logger()
@@ -66,25 +66,6 @@ class ClusterSnapshot:
     """
 
 
-class Appoint(Protocol):
-    """Asks the worker at a URL to evaluate."""
-
-    def __call__(
-        self, url: str, duty: Handover, /, *, decides_to: int, suspends: bool, sync_graphs: Sequence[str]
-    ) -> None:
-        """Ask for a term of `duty`.
-
-        Args:
-            url: URL of the worker.
-            duty: the duty.
-            decides_to: epoch of the last view up to that of the duty that held a majority.
-            suspends: whether the view of the duty holds none.
-            sync_graphs: the setting `sync-graphs`.
-
-        """
-        ...
-
-
 class LeaderTasks:
     """Tasks of the leading master: the agreed topic, the copies of effects, the appointment of the evaluating worker.
 
@@ -102,10 +83,9 @@ class LeaderTasks:
         worker_registry: WorkerRegistry,
         peers: Mapping[str, Intake],
         read: Callable[[str, int], None],
-        appoint: Appoint,
+        worker_client: WorkerClient,
         topic_health: TopicHealth,
         pending_effects: PendingEffects,
-        tell_floor: Callable[[str, tuple[int, int]], None],
     ) -> None:
         """`peers`: intakes of other data centres' payloads, by topic; `read` reads such a topic from an offset on."""
         self.log_publisher: Final = log_publisher
@@ -114,11 +94,10 @@ class LeaderTasks:
         self.duty: Final = duty
         self.topic_health: Final = topic_health
         self.pending_effects: Final = pending_effects
-        self._tell_floor = tell_floor
         self._was_full = False
         self._lead, self._worker_registry = lead, worker_registry
         self.read: Final = read
-        self._peers, self._appoint = peers, appoint
+        self._peers, self._worker_client = peers, worker_client
         self._looked_at = float("-inf")
 
     def tick(self, snapshot: Callable[[], ClusterSnapshot], moment: float) -> None:
@@ -134,7 +113,7 @@ class LeaderTasks:
             return
         if there.floored is not None:
             for one in self._worker_registry.all():
-                self._tell_floor(one.beat.url, there.floored)
+                self._worker_client.tell_floor(one.beat.url, there.floored)
         self._tend_own_topic(moment)
         if not there.may_agree:
             self.copying.stop()  # what is decided meanwhile is decided by others
@@ -165,7 +144,7 @@ class LeaderTasks:
             and (worker := self._worker_registry.to_appoint(moment, self.duty.agreed.term))
         ):
             log.info("worker_asked_to_evaluate", worker=worker.beat.worker)
-            self._appoint(
+            self._worker_client.ask_to_evaluate(
                 worker.beat.url,
                 self.duty.agreed,
                 decides_to=there.decides_to,

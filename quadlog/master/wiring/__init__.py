@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING
 
 from producers.effects import EffectsMirror
@@ -17,6 +16,7 @@ from quadlog.master.effects.effects_follower import EffectsFollower
 from quadlog.master.effects.pending_effects import PendingEffects
 from quadlog.master.effects.topic_health import TopicHealth
 from quadlog.master.log.dc_leader import DcLeader
+from quadlog.master.node.fork_requests import ForkRequests
 from quadlog.master.node.leader_tasks import LeaderTasks
 from quadlog.master.node.node import Node, Parts
 from quadlog.master.node.shared_settings import SharedSettings
@@ -39,10 +39,9 @@ from quadlog.master.wiring.publishing import (
     split_reporter_of,
     trimming_of,
 )
-from quadlog.master.wiring.workers import appoint, fork_requests_of, tell_floor, worker_actions_of
 from quadlog.master.wiring.world import World
 from quadlog.master.workers.worker_registry import WorkerRegistry
-from quadlog.master.workers.worker_watch import WorkerWatch
+from quadlog.master.workers.worker_watch import WorkerActions, WorkerWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -110,7 +109,7 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
             watch=WorkerWatch(
                 worker_registry,
                 ledger,
-                worker_actions_of(world, sow),
+                WorkerActions(knock=world.worker_client.knock, mend=world.worker_client.ask_to_mend, sow=sow),
                 max_lag_ms=settings.max_worker_lag * 1000,
             ),
             joining=joining_of(world, agreement),
@@ -130,13 +129,12 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
                 worker_registry=worker_registry,
                 peers=acquiring.peers,
                 read=world.tails.read,
-                appoint=partial(appoint, world),
+                worker_client=world.worker_client,
                 topic_health=TopicHealth(worker_registry, world.effects, sites.own.effects),
                 pending_effects=pending_effects,
-                tell_floor=lambda url, floor: tell_floor(world, url, floor),
             ),
             trimming=trimming_of(world, agreement),
-            fork_requests=fork_requests_of(world, worker_registry),
+            fork_requests=ForkRequests(worker_registry, world.worker_client.ask_about_fork),
             split_reporter=split_reporter_of(world),
             monitor=world.monitor,
             shared_settings=SharedSettings(

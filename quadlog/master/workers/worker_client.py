@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
@@ -11,8 +11,9 @@ from quadlog.master.workers.worker_registry import ProbeResult
 from quadlog.web.http_client import new_client
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
+    from quadlog.core.records import Handover
     from quadlog.master.workers.worker_registry import Divergence, Worker
 
 KNOCK_S: Final = 0.5
@@ -22,38 +23,60 @@ ASK_S: Final = 2.0
 
 
 class WorkerClient:
-    """HTTP client for requests to workers.  Used in the server's loop only."""
+    """HTTP client for requests to workers.  Any thread may call its methods, which return at once."""
 
-    def __init__(self) -> None:
-        """Create the client; it connects at the first request."""
-        self._client = new_client(ASK_S)
+    def __init__(self, soon: Callable[[Callable[[], Coroutine[Any, Any, None]]], None]) -> None:
+        """`soon` runs a coroutine on the server's loop; the client connects at the first request."""
+        self._soon, self._client = soon, new_client(ASK_S)
 
-    async def ask_to_evaluate(self, url: str, duty: Mapping[str, str | int | Sequence[str]]) -> None:
-        """Ask a worker to evaluate.  The request is repeated until the worker's fence arrives."""
-        with suppress(httpx.HTTPError):
-            await self._client.post(f"{url}/evaluate", json=dict(duty))
+    def ask_to_evaluate(
+        self, url: str, duty: Handover, *, decides_to: int, suspends: bool, sync_graphs: Sequence[str]
+    ) -> None:
+        """Ask a worker to evaluate in the term of `duty`.  The request is repeated until the worker's fence arrives.
 
-    async def tell_floor(self, url: str, floor: Mapping[str, int]) -> None:
-        """Inform a worker which effects are void.  The request is repeated until a rewind states the same."""
-        with suppress(httpx.HTTPError):
-            await self._client.post(f"{url}/floor", json=dict(floor))
+        Args:
+            url: URL of the worker.
+            duty: the duty.
+            decides_to: epoch of the last view up to that of the duty that held a majority.
+            suspends: whether the view of the duty holds none.
+            sync_graphs: the setting `sync-graphs`.
 
-    async def ask_to_mend(self, worker: Worker, wrong: Divergence) -> None:
+        """
+        body: dict[str, object] = {
+            "dc": duty.dc,
+            "term": duty.term.hex(),
+            "handover": duty.index,
+            "epoch": duty.epoch,
+            "decides_to": decides_to,
+            "suspends": suspends,
+            "sync_graphs": sync_graphs,
+        }
+        self._post(f"{url}/evaluate", body)
+
+    def tell_floor(self, url: str, floor: tuple[int, int]) -> None:
+        """Have a worker void the effects of earlier epochs than that of `floor` after its index.
+
+        The request is repeated until a rewind states the same.
+        """
+        epoch, index = floor
+        self._post(f"{url}/floor", {"epoch": epoch, "index": index})
+
+    def ask_to_mend(self, worker: Worker, wrong: Divergence) -> None:
         """Ask a worker to rebuild its store.  Its heartbeats report the result."""
-        with suppress(httpx.HTTPError):
-            body = {"store": wrong.store, "reason": f"{wrong.name}: {wrong.reason}"}
-            await self._client.post(f"{worker.beat.url}/rebuild", json=body)
+        body = {"store": wrong.store, "reason": f"{wrong.name}: {wrong.reason}"}
+        self._post(f"{worker.beat.url}/rebuild", body)
 
-    async def ask_about_fork(
+    def ask_about_fork(
         self, worker: Worker, path: str, body: Mapping[str, object], done: Callable[[int], None]
     ) -> None:
         """Send a worker a request that concerns a fork; `done` gets the status of the response, if there is one."""
-        with suppress(httpx.HTTPError):
-            response = await self._client.post(f"{worker.beat.url}{path}", json=dict(body))
-            done(response.status_code)
+        self._post(f"{worker.beat.url}{path}", body, done)
 
-    async def knock(self, worker: Worker) -> None:
+    def knock(self, worker: Worker) -> None:
         """Send a request to a worker whose heartbeats do not arrive any more, and store the result in its `door`."""
+        self._soon(lambda: self._knock(worker))
+
+    async def _knock(self, worker: Worker) -> None:
         beat = worker.beat
         try:
             await self._client.get(f"{beat.url}/status", timeout=KNOCK_S)
@@ -64,3 +87,13 @@ class WorkerClient:
             door = ProbeResult.HANGS
         if worker.beat is beat:  # otherwise a heartbeat arrived meanwhile
             worker.door = door
+
+    def _post(
+        self, url: str, body: Mapping[str, object], done: Callable[[int], None] = lambda _: None
+    ) -> None:
+        async def post() -> None:
+            with suppress(httpx.HTTPError):
+                response = await self._client.post(url, json=dict(body))
+                done(response.status_code)
+
+        self._soon(post)

@@ -43,6 +43,7 @@ from quadlog.master.retention.trimming import Trimming
 from quadlog.master.split_reports.report_files import ReportFiles
 from quadlog.master.split_reports.report_request import ReportOutcome
 from quadlog.master.split_reports.split_reporter import SplitReporter
+from quadlog.master.workers.worker_client import WorkerClient
 from quadlog.master.workers.worker_registry import WorkerRegistry
 from quadlog.master.workers.worker_watch import WorkerActions, WorkerWatch
 from quadlog.ports import apart
@@ -255,9 +256,8 @@ def _leader_tasks(
         worker_registry=worker_registry,
         peers={},
         read=lambda *_: None,
-        appoint=lambda *_, **__: None,
+        worker_client=WorkerClient(lambda _: None),
         topic_health=TopicHealth(worker_registry, Roomy(), "effects"),
-        tell_floor=lambda *_: None,
         pending_effects=PendingEffects(
             Roomy(), ledger, PendingRequests(store), last=lambda: 0, chain_at=lambda _: None
         ),
