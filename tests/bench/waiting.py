@@ -236,7 +236,7 @@ def memory(waiting: int) -> float:
     """Bytes of a master's memory for a transaction that waits, less the room for bodies."""
     with tempfile.TemporaryDirectory() as directory:
         town = Town(Path(directory), 0)
-        town.node._acquiring._bodies._room = 0
+        town.node.acquiring._bodies._room = 0
         nothing = Transaction(id=bytes(16), digest=bytes(32))
         town.late.extend(nothing for _ in range(waiting))
         tracemalloc.start()

@@ -83,131 +83,83 @@ LATER_MS: Final = 30.0
 """Maximum milliseconds that a turn spends on records of payloads, effects and logs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """The parts of a node."""
+@dataclass(kw_only=True, eq=False, repr=False)
+class Node:
+    """Main thread of a master.  Everything but reads of settled facts happens on it."""
 
     agreement: Agreement
     store: MasterStore
-    """Durable state of this master."""
     inbox: Inbox
-    """Events for the node."""
     topic_roles: TopicRoles
-    """Meaning of each topic."""
     dc_of: Mapping[str, str]
     """Data centre of every master."""
     posts: RoundsProducer
-    """Producer of posts."""
     duplicate_detector: DuplicateNodeDetector
-    """Detects other processes that post as this master."""
     superseded: Superseded
-    """Asks peers whether this master's posts count."""
     together: Together
     """Sends what is produced within a turn at its end."""
     acquiring: Acquiring
-    """Acquires payloads."""
     effects_follower: EffectsFollower
-    """Follows the effects in the own topic."""
     bodies: Bodies
-    """Bodies of payloads."""
     pending_requests: PendingRequests
-    """Clients that wait."""
     worker_registry: WorkerRegistry
-    """The workers of this data centre."""
     watch: WorkerWatch
-    """Checks that the workers are up, and that their state is right."""
     joining: Joining
-    """Reads the log of a stronger side."""
     relay: PayloadRelay
-    """Receives through other data centres what does not arrive directly."""
     leader_tasks: LeaderTasks
-    """What this master does for its data centre while it leads."""
     trimming: Trimming
-    """Shortens the own topics."""
     fork_requests: ForkRequests
-    """Has workers make backups before a split, and go back to them."""
     split_reporter: SplitReporter
-    """Has reports made of splits that are over."""
     monitor: TopicMonitor
-    """Knows the faults of the own topics."""
     topics: Topics
     """The own topics."""
     shared_settings: SharedSettings
-    """Compares the settings that all masters share."""
     suspended: SuspendedTransactions
-    """Submits suspended transactions again."""
     settle: Callable[[], None]
     """Waits until all produced records are acknowledged; for failpoints."""
     failed: Callable[[str], None]
     """Ends the process with a reason."""
 
-
-class Node:
-    """Main thread of a master.  Everything but reads of settled facts happens on it."""
-
-    def __init__(self, parts: Parts) -> None:
-        """Assemble the parts; nothing runs before `start`."""
-        self.agreement: Final = parts.agreement
-        self.cluster = parts.agreement.cluster()
+    def __post_init__(self) -> None:
+        """Connect the parts; nothing runs before `start`."""
+        self.cluster = self.agreement.cluster()
         """The cluster after the newest turn, for any thread; it shows an outcome before the client is answered."""
-        self.store: Final = parts.store
-        self.inbox: Final = parts.inbox
-        self.pending_requests: Final = parts.pending_requests
-        self.worker_registry: Final = parts.worker_registry
-        self.watch: Final = parts.watch
-        self.joining: Final = parts.joining
-        self.relay: Final = parts.relay
-        self.leader_tasks: Final = parts.leader_tasks
-        self.topic_health: Final = parts.leader_tasks.topic_health
-        self.pending_effects: Final = parts.leader_tasks.pending_effects
-        self._trimming, self._topics, self._monitor = parts.trimming, parts.topics, parts.monitor
-        self.dc_of: Final = parts.dc_of
-        self.dc: Final = parts.dc_of[parts.agreement.node]
-        self._superseded: Final = parts.superseded
-        self._fork_requests: Final = parts.fork_requests
-        self.split_reporter: Final = parts.split_reporter
-        self._shared_settings: Final = parts.shared_settings
-        self._suspended: Final = parts.suspended
-        self._posts, self._duplicate_detector, self._together = (
-            parts.posts,
-            parts.duplicate_detector,
-            parts.together,
-        )
-        self._acquiring, self._effects_follower = parts.acquiring, parts.effects_follower
+        self.dc = self.dc_of[self.agreement.node]
+        self.topic_health = self.leader_tasks.topic_health
+        self.pending_effects = self.leader_tasks.pending_effects
         self._state_writer = StateWriter(
-            parts.agreement,
-            store=parts.store,
-            bodies=parts.bodies,
-            acquiring=parts.acquiring,
-            effects_follower=parts.effects_follower,
-            pending_requests=parts.pending_requests,
-            log_publisher=parts.leader_tasks.log_publisher,
-            duty=parts.leader_tasks.duty,
+            self.agreement,
+            store=self.store,
+            bodies=self.bodies,
+            acquiring=self.acquiring,
+            effects_follower=self.effects_follower,
+            pending_requests=self.pending_requests,
+            log_publisher=self.leader_tasks.log_publisher,
+            duty=self.leader_tasks.duty,
             anchors=self._anchors,
         )
-        self.dispatcher: Final = RecordDispatcher(
-            parts.topic_roles,
-            dc=parts.dc_of[parts.agreement.node],
-            agreement=parts.agreement,
-            acquiring=parts.acquiring,
-            effects_follower=parts.effects_follower,
+        self.dispatcher = RecordDispatcher(
+            self.topic_roles,
+            dc=self.dc,
+            agreement=self.agreement,
+            acquiring=self.acquiring,
+            effects_follower=self.effects_follower,
             state_writer=self._state_writer,
-            joining=parts.joining,
-            relay=parts.relay,
-            duplicate_detector=parts.duplicate_detector,
-            worker_registry=parts.worker_registry,
-            leader_tasks=parts.leader_tasks,
-            heard=parts.inbox.heard,
+            joining=self.joining,
+            relay=self.relay,
+            duplicate_detector=self.duplicate_detector,
+            worker_registry=self.worker_registry,
+            leader_tasks=self.leader_tasks,
+            heard=self.inbox.heard,
         )
         self._topic_identity = TopicIdentity(
-            parts.topic_roles,
+            self.topic_roles,
             self._state_writer,
-            parts.acquiring,
-            parts.leader_tasks,
-            parts.joining,
-            masters=PeerMasters(parts.agreement, parts.store, parts.dc_of),
+            self.acquiring,
+            self.leader_tasks,
+            self.joining,
+            masters=PeerMasters(self.agreement, self.store, self.dc_of),
         )
-        self._settle, self._failed = parts.settle, parts.failed
         self._turns = Turns(most_ms=20, each_ms=0.3)
         self._thread = threading.Thread(target=self._run, name="node", daemon=True)
 
@@ -226,7 +178,7 @@ class Node:
     @property
     def seed(self) -> Seed | None:
         """Seed that the log begins with; None if it is not known to begin with one."""
-        return self._effects_follower.ledger.seed
+        return self.effects_follower.ledger.seed
 
     @property
     def has_begun(self) -> bool:
@@ -236,7 +188,7 @@ class Node:
     @property
     def has_effects(self) -> bool:
         """True if any entry was decided."""
-        return self._effects_follower.ledger.index > 0
+        return self.effects_follower.ledger.index > 0
 
     def knows(self, transaction_id: bytes) -> bool:
         """Return whether a master accepted a transaction with this id, as far as is known here.
@@ -267,19 +219,19 @@ class Node:
                 pass
         except DuplicateNode as error:
             with suppress(OSError):  # a full disk
-                self._superseded.note()  # as the error says: older copies of topics may not show it at the next start
-            self._failed(f"DuplicateNode: {error}")
+                self.superseded.note()  # as the error says: older copies of topics may not show it at the next start
+            self.failed(f"DuplicateNode: {error}")
         except ForgottenPayloadError as error:
             log.exception("master_failed")
             with suppress(OSError):
-                self._superseded.note()
+                self.superseded.note()
             what_to_do = "Start this master again: it comes back as one without its disk"
-            self._failed(f"{error}: its disk and its topics are older copies. {what_to_do}")
+            self.failed(f"{error}: its disk and its topics are older copies. {what_to_do}")
         except TopicLost as error:
-            self._failed(f"TopicLost: {error}")
+            self.failed(f"TopicLost: {error}")
         except Exception as error:
             log.exception("master_failed")
-            self._failed(str(error))
+            self.failed(str(error))
         finally:
             self.inbox.end()
 
@@ -288,7 +240,7 @@ class Node:
         self._turns.gather(len(self.pending_requests) + len(self.agreement.queue))
         pause = 0.0 if self.dispatcher.has_more else min(self.agreement.wake_at - now().steady, LOOK_MS)
         events = self.inbox.drain(pause / 1000)
-        with self._together():
+        with self.together():
             for event in events:
                 if isinstance(event, StopNode):
                     return False
@@ -304,8 +256,8 @@ class Node:
         self._publish_cluster()
         self.watch.compare()
         self._settle_requests()
-        is_whole = self._effects_follower.follows(self.agreement.view)
-        self._suspended.tick(moment.steady, leads=self.leader_tasks.leads, is_whole=is_whole)
+        is_whole = self.effects_follower.follows(self.agreement.view)
+        self.suspended.tick(moment.steady, leads=self.leader_tasks.leads, is_whole=is_whole)
         self._tend(moment.steady)
         self._report(moment)
         self.watch.check(
@@ -315,8 +267,8 @@ class Node:
             more=lambda: (
                 *self.topic_health.troubles(),
                 *self._topic_identity.troubles(),
-                *self._monitor.troubles,
-                *self._shared_settings.troubles(self.agreement),
+                *self.monitor.troubles,
+                *self.shared_settings.troubles(self.agreement),
                 *split_troubles(self.cluster, moment.steady),
                 *limbo_troubles(self.cluster, moment.steady),
             ),
@@ -346,16 +298,16 @@ class Node:
     @property
     def _known_outcomes(self) -> int:
         """Index up to which it is known what became of synchronous transactions, and none must be submitted again."""
-        follower, first = self._effects_follower, self._suspended.first
+        follower, first = self.effects_follower, self.suspended.first
         known = follower.index if follower.follows(self.agreement.view) else 0
         return min(known, first - 1) if first else known
 
     def _report(self, moment: Now) -> None:
         """Report the status of this data centre to the agreement."""
         # This master must have heard what a worker has applied, else its vote would revoke it.
-        full = self.topic_health.is_full and self._effects_follower.index >= self.worker_registry.applied()
+        full = self.topic_health.is_full and self.effects_follower.index >= self.worker_registry.applied()
         status = LocalStatus(
-            effects=self._effects_follower.held,
+            effects=self.effects_follower.held,
             full=full,
             unheard=self.relay.reachability.unheard,
             rejoined=self.rejoined,
@@ -369,7 +321,7 @@ class Node:
         Strict reads need no more than is decided, even if their barriers follow what is undecided.
         """
         self.pending_requests.complete(
-            decided=self._effects_follower.index,
+            decided=self.effects_follower.index,
             applied=self.worker_registry.applied(),
             confirmed=self.agreement.effects_confirmed,
         )
@@ -381,31 +333,31 @@ class Node:
     def _tend(self, moment: float) -> None:
         self.relay.tick(moment, leads=self.leader_tasks.leads)
         self.joining.tick(moment, unheard=self.relay.reachability.unheard)
-        self._superseded.tick(moment, is_outside=self.agreement.standing.joining is not None)
+        self.superseded.tick(moment, is_outside=self.agreement.standing.joining is not None)
         self.leader_tasks.tick(self._snapshot, moment)
         self.split_reporter.tick(self.cluster, moment, leads=self.leader_tasks.leads)
         if self.leader_tasks.leads:
-            self._fork_requests.tick(self.cluster, moment)
-            lacks = self._monitor.lacks_checkpoint
-            self._trimming.tick(self._stock, self._checkpoint, moment, lacks_checkpoint=lacks)
+            self.fork_requests.tick(self.cluster, moment)
+            lacks = self.monitor.lacks_checkpoint
+            self.trimming.tick(self._stock, self._checkpoint, moment, lacks_checkpoint=lacks)
 
     def _stock(self) -> Stock | None:
-        if self._fork_requests.is_pending:
+        if self.fork_requests.is_pending:
             return None  # workers go back to where the log parted
         return stock_of(
             self.agreement,
-            self._effects_follower,
+            self.effects_follower,
             self.worker_registry,
             held=self.leader_tasks.log_publisher.held,
         )
 
     def _checkpoint(self) -> Checkpoint | None:
-        return checkpoint_in(self.store, self._topics)
+        return checkpoint_in(self.store, self.topics)
 
     def _anchors(self) -> dict[str, Anchor]:
         """Return the last record read of each topic and, for the own rounds, the last post known to be in the topic."""
-        written = self._duplicate_detector.anchor
-        return self.dispatcher.anchors() | ({} if written is None else {self._topics.rounds: written})
+        written = self.duplicate_detector.anchor
+        return self.dispatcher.anchors() | ({} if written is None else {self.topics.rounds: written})
 
     def _snapshot(self) -> ClusterSnapshot:
         agreement = self.agreement
@@ -426,11 +378,11 @@ class Node:
             is_voting=standing.ballot is not None and standing.ballot.epoch > view.epoch,
             heard_at=agreement.heard_at,
             last_index=agreement.last.index,
-            effects_heard=self._effects_follower.heard,
-            fork=self._effects_follower.left if view.home == self.dc else self._effects_follower.fork,
-            is_held=self._effects_follower.is_held,
+            effects_heard=self.effects_follower.heard,
+            fork=self.effects_follower.left if view.home == self.dc else self.effects_follower.fork,
+            is_held=self.effects_follower.is_held,
             full=frozenset(full),
-            floored=self._effects_follower.floored,
+            floored=self.effects_follower.floored,
             effects_of=effects_of,
             ways=self.relay.reachability.ways,
         )
@@ -440,13 +392,13 @@ class Node:
     def _take(self, event: Event) -> None:  # noqa: C901, PLR0912 - one case for each event
         match event:
             case TransactionOffered(payload=payload, waiter=waiter):
-                self._acquiring.offer(payload, waiter)
+                self.acquiring.offer(payload, waiter)
             case ClientLeftEarly(transaction_id=transaction_id, waiter=waiter):
                 self.pending_requests.leave(transaction_id, waiter, queued=self.is_queued(transaction_id))
             case PayloadDurable():
-                self._acquiring.durable(event)
+                self.acquiring.durable(event)
             case PayloadMirrored():
-                self._acquiring.mirrored(event)
+                self.acquiring.mirrored(event)
             case EntryPublished(place=place, offset=offset):
                 self._state_writer.published(place, offset)
             case RecordsRead(records=records):
@@ -482,7 +434,7 @@ class Node:
     def _perform(self, ready: Ready) -> None:
         if ready.save.standing is not None:
             view = self.agreement.view
-            self._duplicate_detector.learn(ready.save.standing)
+            self.duplicate_detector.learn(ready.save.standing)
             self.leader_tasks.duty.install(view, (self.dc_of[name] for name in view.members))
             self.leader_tasks.look_soon()
         self.leader_tasks.duty.note(ready.entries)
@@ -492,10 +444,10 @@ class Node:
             cut=lambda adopted: self._state_writer.truncate(ready.save, adopted),
             publish=self._state_writer.publish,
             post=self._post,
-            settle=self._settle,
+            settle=self.settle,
         )
         self._state_writer.release(ready)
 
     def _post(self, post: Post) -> None:
-        self._duplicate_detector.check_may_post(post)
-        self._duplicate_detector.said(post.sequence, self._posts.publish(post, at=now().wall))
+        self.duplicate_detector.check_may_post(post)
+        self.duplicate_detector.said(post.sequence, self.posts.publish(post, at=now().wall))

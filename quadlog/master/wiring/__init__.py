@@ -18,7 +18,7 @@ from quadlog.master.effects.topic_health import TopicHealth
 from quadlog.master.log.dc_leader import DcLeader
 from quadlog.master.node.fork_requests import ForkRequests
 from quadlog.master.node.leader_tasks import LeaderTasks
-from quadlog.master.node.node import Node, Parts
+from quadlog.master.node.node import Node
 from quadlog.master.node.shared_settings import SharedSettings
 from quadlog.master.payloads.acquiring import Acquiring, LostOriginals
 from quadlog.master.payloads.bodies import Bodies
@@ -91,66 +91,64 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
     mirror = EffectsMirror(pending_effects, sites.own.effects, sites.node)
     log_publisher = log_publisher_of(world, agreement, bodies)
     return Node(
-        Parts(
-            agreement=agreement,
+        agreement=agreement,
+        store=store,
+        inbox=world.inbox,
+        topic_roles=topic_roles_of(sites),
+        dc_of=sites.dc_of,
+        posts=posts,
+        duplicate_detector=duplicate_detector,
+        superseded=superseded_of(world),
+        together=lambda: _together(world),
+        acquiring=acquiring,
+        effects_follower=effects_follower,
+        bodies=bodies,
+        pending_requests=pending_requests,
+        worker_registry=worker_registry,
+        watch=WorkerWatch(
+            worker_registry,
+            ledger,
+            WorkerActions(knock=world.worker_client.knock, mend=world.worker_client.ask_to_mend, sow=sow),
+            max_lag_ms=settings.max_worker_lag * 1000,
+        ),
+        joining=joining_of(world, agreement),
+        relay=relay_of(world, acquiring, posts),
+        leader_tasks=LeaderTasks(
+            lead=DcLeader(sites.node, sites.masters_in(sites.dc), patience_ms=sites.patience_ms),
+            log_publisher=log_publisher,
+            copying=copying_of(
+                world,
+                ledger,
+                mirror,
+                log_publisher,
+                agreement=agreement,
+                foresee=pending_effects.begin,
+            ),
+            duty=duty_of(world, agreement, acquiring, ledger, mirror, worker_registry=worker_registry),
+            worker_registry=worker_registry,
+            peers=acquiring.peers,
+            read=world.tails.read,
+            worker_client=world.worker_client,
+            topic_health=TopicHealth(worker_registry, world.effects, sites.own.effects),
+            pending_effects=pending_effects,
+        ),
+        trimming=trimming_of(world, agreement),
+        fork_requests=ForkRequests(worker_registry, world.worker_client.ask_about_fork),
+        split_reporter=split_reporter_of(world),
+        monitor=world.monitor,
+        shared_settings=SharedSettings(
+            world.settings.node_id, world.settings.cluster, world.settings.model_fields_set
+        ),
+        topics=sites.own,
+        suspended=SuspendedTransactions(
+            agreement,
             store=store,
-            inbox=world.inbox,
-            topic_roles=topic_roles_of(sites),
-            dc_of=sites.dc_of,
-            posts=posts,
-            duplicate_detector=duplicate_detector,
-            superseded=superseded_of(world),
-            together=lambda: _together(world),
-            acquiring=acquiring,
-            effects_follower=effects_follower,
             bodies=bodies,
             pending_requests=pending_requests,
-            worker_registry=worker_registry,
-            watch=WorkerWatch(
-                worker_registry,
-                ledger,
-                WorkerActions(knock=world.worker_client.knock, mend=world.worker_client.ask_to_mend, sow=sow),
-                max_lag_ms=settings.max_worker_lag * 1000,
-            ),
-            joining=joining_of(world, agreement),
-            relay=relay_of(world, acquiring, posts),
-            leader_tasks=LeaderTasks(
-                lead=DcLeader(sites.node, sites.masters_in(sites.dc), patience_ms=sites.patience_ms),
-                log_publisher=log_publisher,
-                copying=copying_of(
-                    world,
-                    ledger,
-                    mirror,
-                    log_publisher,
-                    agreement=agreement,
-                    foresee=pending_effects.begin,
-                ),
-                duty=duty_of(world, agreement, acquiring, ledger, mirror, worker_registry=worker_registry),
-                worker_registry=worker_registry,
-                peers=acquiring.peers,
-                read=world.tails.read,
-                worker_client=world.worker_client,
-                topic_health=TopicHealth(worker_registry, world.effects, sites.own.effects),
-                pending_effects=pending_effects,
-            ),
-            trimming=trimming_of(world, agreement),
-            fork_requests=ForkRequests(worker_registry, world.worker_client.ask_about_fork),
-            split_reporter=split_reporter_of(world),
-            monitor=world.monitor,
-            shared_settings=SharedSettings(
-                world.settings.node_id, world.settings.cluster, world.settings.model_fields_set
-            ),
-            topics=sites.own,
-            suspended=SuspendedTransactions(
-                agreement,
-                store=store,
-                bodies=bodies,
-                pending_requests=pending_requests,
-                submit=acquiring.submit,
-            ),
-            settle=world.outlet.flush,
-            failed=world.server.fail,
-        )
+            submit=acquiring.submit,
+        ),
+        settle=world.outlet.flush,
+        failed=world.server.fail,
     )
 
 

@@ -30,7 +30,7 @@ from quadlog.master.node.dispatcher import TopicRoles
 from quadlog.master.node.fork_requests import ForkRequests
 from quadlog.master.node.inbox import Inbox
 from quadlog.master.node.leader_tasks import LeaderTasks
-from quadlog.master.node.node import Node, Parts
+from quadlog.master.node.node import Node
 from quadlog.master.node.shared_settings import SharedSettings
 from quadlog.master.payloads.acquiring import Acquiring
 from quadlog.master.payloads.bodies import Bodies
@@ -120,89 +120,87 @@ def lone_node(
         inbox=inbox,
     )
     node = Node(
-        Parts(
-            agreement=agreement,
+        agreement=agreement,
+        store=store,
+        inbox=inbox,
+        topic_roles=TopicRoles(
+            rounds={f"{name}.rounds": "dc1" for name in agreement.view.members},
+            agreed="agreed",
+            sources={},
+            sides={},
+            own=(),
+            status="status",
+        ),
+        dc_of=dc_of,
+        posts=posts,
+        duplicate_detector=DuplicateNodeDetector(
+            master,
+            store.incarnation,
+            store.sequence,
+            read=lambda *_: None,
+        ),
+        superseded=Superseded(
+            master,
+            store.incarnation,
+            {},
+            data_dir=data_dir or Path(),
+            soon=lambda _: None,
+            failed=failed,
+        ),
+        together=apart,
+        acquiring=acquiring,
+        effects_follower=decided,
+        bodies=bodies,
+        pending_requests=pending_requests,
+        suspended=SuspendedTransactions(
+            agreement,
             store=store,
-            inbox=inbox,
-            topic_roles=TopicRoles(
-                rounds={f"{name}.rounds": "dc1" for name in agreement.view.members},
-                agreed="agreed",
-                sources={},
-                sides={},
-                own=(),
-                status="status",
-            ),
-            dc_of=dc_of,
-            posts=posts,
-            duplicate_detector=DuplicateNodeDetector(
-                master,
-                store.incarnation,
-                store.sequence,
-                read=lambda *_: None,
-            ),
-            superseded=Superseded(
-                master,
-                store.incarnation,
-                {},
-                data_dir=data_dir or Path(),
-                soon=lambda _: None,
-                failed=failed,
-            ),
-            together=apart,
-            acquiring=acquiring,
-            effects_follower=decided,
             bodies=bodies,
             pending_requests=pending_requests,
-            suspended=SuspendedTransactions(
-                agreement,
-                store=store,
-                bodies=bodies,
-                pending_requests=pending_requests,
-                submit=acquiring.submit,
-            ),
-            worker_registry=worker_registry,
-            watch=WorkerWatch(
-                worker_registry,
-                ledger,
-                WorkerActions(knock=lambda _: None, mend=lambda *_: None, sow=lambda _: None),
-                max_lag_ms=60_000,
-            ),
-            joining=Joining(
-                agreement,
-                store.beside,
-                dc_of,
-                joining.JoiningPorts(find=lambda _: None, read=lambda *_: None, leave=lambda _: None),
-            ),
-            relay=PayloadRelay(
-                Reachability(master, dc_of, patience_ms=2500),
-                intakes={},
-                pass_on=lambda *_: None,
-                read=lambda *_: None,
-            ),
-            leader_tasks=leader_tasks,
-            trimming=Trimming(
-                "",
-                Topics("main", "dc1"),
-                LogLimits,
-                every_s=60.0,
-                begin=lambda _: None,
-                say=lambda *_: None,
-                chain_at=lambda _: None,
-            ),
-            fork_requests=ForkRequests(worker_registry, lambda *_: None),
-            split_reporter=SplitReporter(
-                "dc1",
-                dc_of,
-                ReportFiles(data_dir or Path()),
-                most=0,
-                run=lambda _: ReportOutcome(),
-            ),
-            monitor=TopicMonitor("", Topics("main", "dc1")),
-            shared_settings=SharedSettings(master, agreement.settings, ()),
-            topics=Topics("main", "dc1"),
-            settle=lambda: None,
-            failed=failed,
-        )
+            submit=acquiring.submit,
+        ),
+        worker_registry=worker_registry,
+        watch=WorkerWatch(
+            worker_registry,
+            ledger,
+            WorkerActions(knock=lambda _: None, mend=lambda *_: None, sow=lambda _: None),
+            max_lag_ms=60_000,
+        ),
+        joining=Joining(
+            agreement,
+            store.beside,
+            dc_of,
+            joining.JoiningPorts(find=lambda _: None, read=lambda *_: None, leave=lambda _: None),
+        ),
+        relay=PayloadRelay(
+            Reachability(master, dc_of, patience_ms=2500),
+            intakes={},
+            pass_on=lambda *_: None,
+            read=lambda *_: None,
+        ),
+        leader_tasks=leader_tasks,
+        trimming=Trimming(
+            "",
+            Topics("main", "dc1"),
+            LogLimits,
+            every_s=60.0,
+            begin=lambda _: None,
+            say=lambda *_: None,
+            chain_at=lambda _: None,
+        ),
+        fork_requests=ForkRequests(worker_registry, lambda *_: None),
+        split_reporter=SplitReporter(
+            "dc1",
+            dc_of,
+            ReportFiles(data_dir or Path()),
+            most=0,
+            run=lambda _: ReportOutcome(),
+        ),
+        monitor=TopicMonitor("", Topics("main", "dc1")),
+        shared_settings=SharedSettings(master, agreement.settings, ()),
+        topics=Topics("main", "dc1"),
+        settle=lambda: None,
+        failed=failed,
     )
     node.leader_tasks.tick(node._snapshot, 0.0)
     return node
