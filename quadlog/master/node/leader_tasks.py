@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
+    from quadlog.core.agreement.agreement import Agreement
     from quadlog.core.model import EffectsPosition, View
     from quadlog.master.effects.duty import Duty
     from quadlog.master.effects.effects_copying import EffectsCopying
+    from quadlog.master.effects.effects_follower import EffectsFollower
     from quadlog.master.effects.pending_effects import PendingEffects
     from quadlog.master.effects.topic_health import TopicHealth
     from quadlog.master.log.dc_leader import DcLeader
     from quadlog.master.log.log_publisher import LogPublisher
     from quadlog.master.payloads.intake import Intake
+    from quadlog.master.payloads.relay import PayloadRelay
     from quadlog.master.workers.worker_client import WorkerClient
     from quadlog.master.workers.worker_registry import WorkerRegistry
 
@@ -25,45 +27,6 @@ log = structlog.get_logger()
 
 LOOK_MS: Final = 250.0
 """Milliseconds between two checks of which master leads, and whether a worker evaluates."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterSnapshot:
-    """State of the node at a check.  Times are steady milliseconds."""
-
-    view: View
-    """The installed view."""
-    may_agree: bool
-    """False if this side waits for others, and decides nothing."""
-    sync_graphs: Sequence[str]
-    """The setting `sync-graphs`."""
-    decides_to: int
-    """Epoch of the last view on this side that held a majority."""
-    has_majority: bool
-    """True if the view holds a majority of the voting data centres."""
-    is_voting: bool
-    """True if a vote was cast for another view that is not installed yet."""
-    heard_at: Mapping[str, float]
-    """Time at which each other master was last heard."""
-    last_index: int
-    """Index of the last agreed entry."""
-    effects_heard: int
-    """Offset after the last record of the own effects that was heard."""
-    fork: int | None
-    """Index of the last own effect that belongs to the log, if later ones are of a branch; None if all belong to it."""
-    effects_of: Mapping[str, Iterable[EffectsPosition]]
-    """Effects as reported by the masters' last posts, by data centre, for the other data centres of the view."""
-    ways: Mapping[str, Sequence[str]]
-    """For each data centre out of reach, the data centres through which it is heard."""
-    is_held: bool
-    """True if own effects are not accepted until it is known where the next view has its home."""
-    full: frozenset[str]
-    """Other data centres whose effects topics accept no records, as their masters report."""
-    floored: tuple[int, int] | None
-    """Epoch and index after which effects of earlier views are void here.
-
-    None if a rewind in the topic says so, or if none are void.
-    """
 
 
 class LeaderTasks:
@@ -76,6 +39,10 @@ class LeaderTasks:
     def __init__(
         self,
         *,
+        agreement: Agreement,
+        dc_of: Mapping[str, str],
+        effects_follower: EffectsFollower,
+        relay: PayloadRelay,
         lead: DcLeader,
         log_publisher: LogPublisher,
         copying: EffectsCopying,
@@ -87,7 +54,13 @@ class LeaderTasks:
         topic_health: TopicHealth,
         pending_effects: PendingEffects,
     ) -> None:
-        """`peers`: intakes of other data centres' payloads, by topic; `read` reads such a topic from an offset on."""
+        """Start without leading.
+
+        `dc_of`: data centre of every master; `peers`: intakes of other data centres' payloads, by topic; `read` reads
+        such a topic from an offset on.
+        """
+        self._agreement, self._dc_of, self._dc = agreement, dc_of, dc_of[agreement.node]
+        self._effects_follower, self._relay = effects_follower, relay
         self.log_publisher: Final = log_publisher
         self.leads = False
         self.copying: Final = copying
@@ -100,44 +73,47 @@ class LeaderTasks:
         self._peers, self._worker_client = peers, worker_client
         self._looked_at = float("-inf")
 
-    def tick(self, snapshot: Callable[[], ClusterSnapshot], moment: float) -> None:
+    def tick(self, moment: float) -> None:
         """Check at intervals which master leads, and, if this one does, copy effects and have a worker evaluate."""
         if moment - self._looked_at < LOOK_MS:
             return
         self._looked_at = moment
-        there = snapshot()
-        mine = self._lead.is_mine(there.heard_at, moment)
+        agreement, follower = self._agreement, self._effects_follower
+        view, ballot = agreement.view, agreement.standing.ballot
+        mine = self._lead.is_mine(agreement.heard_at, moment)
         if mine != self.leads:
             self._change(mine=mine)
         if not self.leads:
             return
-        if there.floored is not None:
+        if (floor := follower.floored) is not None:
             for one in self._worker_registry.all():
-                self._worker_client.tell_floor(one.beat.url, there.floored)
+                self._worker_client.tell_floor(one.beat.url, floor)
         self._tend_own_topic(moment)
-        if not there.may_agree:
+        if not agreement.may_agree:
             self.copying.stop()  # what is decided meanwhile is decided by others
             return
+        is_voting = ballot is not None and ballot.epoch > view.epoch
+        effects_of, full = self._reports(view)
         is_whole = self.copying.tick(
-            there.view,
+            view,
             moment,
-            is_held=there.is_voting,
-            heard=there.effects_heard,
-            fork=there.fork,
-            others=there.effects_of,
-            ways=there.ways,
+            is_held=is_voting,
+            heard=follower.heard,
+            fork=follower.left if view.home == self._dc else follower.fork,
+            others=effects_of,
+            ways=self._relay.ways,
             is_full=self.topic_health.is_full,
         )
         self.duty.tick(
             moment,
-            last_index=there.last_index,
-            is_whole=is_whole and not there.is_voting,
-            others=there.effects_of,
+            last_index=agreement.last.index,
+            is_whole=is_whole and not is_voting,
+            others=effects_of,
             is_full=self.topic_health.is_full,
-            full=there.full,
+            full=full,
         )
         # If the topic is full, the duty moves; if it cannot move, evaluation is tried again here.
-        is_able = not there.is_held and (not self.topic_health.is_full or self.topic_health.lasts(moment))
+        is_able = not follower.is_held and (not self.topic_health.is_full or self.topic_health.lasts(moment))
         if (
             self.duty.is_here
             and is_able
@@ -147,10 +123,25 @@ class LeaderTasks:
             self._worker_client.ask_to_evaluate(
                 worker.beat.url,
                 self.duty.agreed,
-                decides_to=there.decides_to,
-                suspends=not there.has_majority,
-                sync_graphs=there.sync_graphs,
+                decides_to=agreement.standing.promise,
+                suspends=not agreement.has_majority,
+                sync_graphs=agreement.settings.sync_graphs,
             )
+
+    def _reports(self, view: View) -> tuple[dict[str, list[EffectsPosition]], frozenset[str]]:
+        """Return what the last posts of the view's masters report of the effects topics of other data centres.
+
+        That is the effects, by data centre, and the data centres whose topics accept no records.
+        """
+        effects_of: dict[str, list[EffectsPosition]] = {}
+        full = set[str]()
+        for name in view.members:
+            dc, member = self._dc_of[name], self._agreement.members.get(name)
+            if dc != self._dc and member is not None and member.said is not None:
+                effects_of.setdefault(dc, []).append(member.said.effects)
+                if member.said.full:
+                    full.add(dc)
+        return effects_of, frozenset(full)
 
     def _tend_own_topic(self, moment: float) -> None:
         """Restart copying if the own effects topic has become full, or is tried again.

@@ -39,7 +39,7 @@ from quadlog.master.events import (
 )
 from quadlog.master.log.joining import ForkFound
 from quadlog.master.node.dispatcher import RecordDispatcher
-from quadlog.master.node.leader_tasks import LOOK_MS, ClusterSnapshot
+from quadlog.master.node.leader_tasks import LOOK_MS
 from quadlog.master.node.perform import perform
 from quadlog.master.node.state_writer import StateWriter
 from quadlog.master.node.topic_identity import PeerMasters, TopicIdentity
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from quadlog.anchors import Anchor
     from quadlog.core.agreement.agreement import Agreement
     from quadlog.core.messages import Now, Ready
-    from quadlog.core.model import EffectsPosition, Post, RejoinReport
+    from quadlog.core.model import Post, RejoinReport
     from quadlog.core.records import Checkpoint, Cut, Place, Reached, Seed
     from quadlog.master.clients.pending_requests import PendingRequests
     from quadlog.master.clients.suspended import SuspendedTransactions
@@ -334,7 +334,7 @@ class Node:
         self.relay.tick(moment, leads=self.leader_tasks.leads)
         self.joining.tick(moment, unheard=self.relay.reachability.unheard)
         self.superseded.tick(moment, is_outside=self.agreement.standing.joining is not None)
-        self.leader_tasks.tick(self._snapshot, moment)
+        self.leader_tasks.tick(moment)
         self.split_reporter.tick(self.cluster, moment, leads=self.leader_tasks.leads)
         if self.leader_tasks.leads:
             self.fork_requests.tick(self.cluster, moment)
@@ -358,34 +358,6 @@ class Node:
         """Return the last record read of each topic and, for the own rounds, the last post known to be in the topic."""
         written = self.duplicate_detector.anchor
         return self.dispatcher.anchors() | ({} if written is None else {self.topics.rounds: written})
-
-    def _snapshot(self) -> ClusterSnapshot:
-        agreement = self.agreement
-        view, standing = agreement.view, agreement.standing
-        effects_of: dict[str, list[EffectsPosition]] = {}
-        full = set[str]()
-        for name in view.members:
-            member = agreement.members.get(name)
-            if self.dc_of[name] != self.dc and member is not None and member.said is not None:
-                effects_of.setdefault(self.dc_of[name], []).append(member.said.effects)
-                full |= {self.dc_of[name]} if member.said.full else set()
-        return ClusterSnapshot(
-            view=view,
-            may_agree=agreement.may_agree,
-            has_majority=agreement.has_majority,
-            decides_to=agreement.standing.promise,
-            sync_graphs=agreement.settings.sync_graphs,
-            is_voting=standing.ballot is not None and standing.ballot.epoch > view.epoch,
-            heard_at=agreement.heard_at,
-            last_index=agreement.last.index,
-            effects_heard=self.effects_follower.heard,
-            fork=self.effects_follower.left if view.home == self.dc else self.effects_follower.fork,
-            is_held=self.effects_follower.is_held,
-            full=frozenset(full),
-            floored=self.effects_follower.floored,
-            effects_of=effects_of,
-            ways=self.relay.reachability.ways,
-        )
 
     # --- events -------------------------------------------------------------------------------------
 

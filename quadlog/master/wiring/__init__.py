@@ -88,6 +88,7 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
         put=world.inbox.put,
         lost=LostOriginals(sites.dc, world.payloads_end) if agreement.is_blank else None,
     )
+    relay = relay_of(world, acquiring, posts)
     mirror = EffectsMirror(pending_effects, sites.own.effects, sites.node)
     log_publisher = log_publisher_of(world, agreement, bodies)
     return Node(
@@ -112,8 +113,12 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
             max_lag_ms=settings.max_worker_lag * 1000,
         ),
         joining=joining_of(world, agreement),
-        relay=relay_of(world, acquiring, posts),
+        relay=relay,
         leader_tasks=LeaderTasks(
+            agreement=agreement,
+            dc_of=sites.dc_of,
+            effects_follower=effects_follower,
+            relay=relay,
             lead=DcLeader(sites.node, sites.masters_in(sites.dc), patience_ms=sites.patience_ms),
             log_publisher=log_publisher,
             copying=copying_of(

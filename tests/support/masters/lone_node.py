@@ -50,7 +50,7 @@ from quadlog.ports import apart
 from quadlog.topics import Topics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from quadlog.core.agreement.agreement import Agreement
     from quadlog.master.clients.admission import Admission
@@ -110,8 +110,17 @@ def lone_node(
         admission=admission,
         put=inbox.put,
     )
+    relay = PayloadRelay(
+        Reachability(master, dc_of, patience_ms=2500),
+        intakes={},
+        pass_on=lambda *_: None,
+        read=lambda *_: None,
+    )
     leader_tasks = _leader_tasks(
         agreement,
+        dc_of=dc_of,
+        effects_follower=decided,
+        relay=relay,
         store=store,
         outlet=outlet,
         ledger=ledger,
@@ -172,12 +181,7 @@ def lone_node(
             dc_of,
             joining.JoiningPorts(find=lambda _: None, read=lambda *_: None, leave=lambda _: None),
         ),
-        relay=PayloadRelay(
-            Reachability(master, dc_of, patience_ms=2500),
-            intakes={},
-            pass_on=lambda *_: None,
-            read=lambda *_: None,
-        ),
+        relay=relay,
         leader_tasks=leader_tasks,
         trimming=Trimming(
             "",
@@ -202,13 +206,16 @@ def lone_node(
         settle=lambda: None,
         failed=failed,
     )
-    node.leader_tasks.tick(node._snapshot, 0.0)
+    node.leader_tasks.tick(0.0)
     return node
 
 
 def _leader_tasks(
     agreement: Agreement,
     *,
+    dc_of: Mapping[str, str],
+    effects_follower: EffectsFollower,
+    relay: PayloadRelay,
     store: MasterStore,
     outlet: Outlet,
     ledger: EffectsLedger,
@@ -218,6 +225,10 @@ def _leader_tasks(
 ) -> LeaderTasks:
     master, mirror = agreement.node, EffectsMirror(outlet, "effects", agreement.node)
     return LeaderTasks(
+        agreement=agreement,
+        dc_of=dc_of,
+        effects_follower=effects_follower,
+        relay=relay,
         lead=DcLeader(master, [master], patience_ms=0),
         log_publisher=LogPublisher(
             log_sink=AgreedProducer(outlet, "agreed", master),
