@@ -21,7 +21,6 @@ from quadlog.master.clients.barrier import Barrier
 from quadlog.master.clients.body_budget import BodyBudget
 from quadlog.master.http import reads as reads_module
 from quadlog.master.http.read_proxy import ReadProxy
-from quadlog.master.http.read_view import NodeReadView
 from quadlog.master.http.reads import ReadRouter
 from quadlog.master.workers.worker_registry import WorkerRegistry
 from quadlog.settings.units import MIB
@@ -90,19 +89,18 @@ class Door:
             self.barriers += 1
             return BARRIER
 
-        store = SimpleNamespace(chain_at=lambda index: CHAIN if index <= AGREED else None)
-        node = SimpleNamespace(
+        self.view = SimpleNamespace(
             worker_registry=self.worker_registry,
-            pending_requests=SimpleNamespace(shown=SHOWN),
-            due=AGREED,
-            store=store,
-            pending_effects=SimpleNamespace(is_begun=False),
+            shown=SHOWN,
+            agreed=AGREED,
+            chain_at=lambda index: CHAIN if index <= AGREED else None,
+            elsewhere=(),
         )
         settings = SimpleNamespace(repository="main", node_id="m1")
         self.read_proxy = ReadProxy(self.worker_registry)
         self.read_proxy._pool = Workers()
         reads = ReadRouter(
-            NodeReadView(cast("Any", node)),
+            cast("Any", self.view),
             cast("Any", settings),
             BodyBudget(MIB),
             read_proxy=self.read_proxy,
@@ -177,8 +175,8 @@ async def test_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_what_no_worker_here_can_show_is_read_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was acknowledged here is not in the own effects topic, which is full."""
-    monkeypatch.setattr(NodeReadView, "elsewhere", ["http://m2"])
     async with door(4) as master:
+        master.view.elsewhere = ["http://m2"]
         assert (await master.ask()).text == f"m2 eventual {SHOWN}"
         assert (await master.ask(min_index="8")).text == "m2 eventual 8"
         monkeypatch.setattr(reads_module, "WAIT_S", 0.1)

@@ -21,7 +21,6 @@ from quadlog.core.records import Heartbeat, WorkerState
 from quadlog.errors import QuadlogError, Unavailable
 from quadlog.master.clients.body_budget import BodyBudget
 from quadlog.master.http.read_proxy import ReadProxy, ReadReply, ReadRequest
-from quadlog.master.http.read_view import NodeReadView
 from quadlog.master.http.reads import ReadRouter, _passed_back
 from quadlog.master.workers.worker_registry import WorkerRegistry
 from quadlog.settings.units import MIB
@@ -76,17 +75,10 @@ async def master(
             servers.append(server)
             port = server.sockets[0].getsockname()[1]
         worker_registry.on_heartbeat(heartbeat(f"w{number}", port), now().steady)
-    node = cast(
-        "Any",
-        SimpleNamespace(
-            worker_registry=worker_registry,
-            pending_requests=SimpleNamespace(shown=0),
-            pending_effects=SimpleNamespace(is_begun=False),
-        ),
-    )
+    view = SimpleNamespace(worker_registry=worker_registry, shown=0, elsewhere=())
     settings = SimpleNamespace(repository="main", node_id="m1")
     reads = ReadRouter(
-        NodeReadView(node),
+        cast("Any", view),
         cast("Any", settings),
         BodyBudget(MIB),
         read_proxy=ReadProxy(worker_registry),

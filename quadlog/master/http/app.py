@@ -30,7 +30,6 @@ from quadlog.master.http.peers import PeersHandler
 from quadlog.master.http.proposals import Proposals
 from quadlog.master.http.queries import Queries
 from quadlog.master.http.read_proxy import ReadProxy
-from quadlog.master.http.read_view import NodeReadView
 from quadlog.master.http.reads import ReadRouter
 from quadlog.master.http.statements import Statements
 from quadlog.master.http.status import cluster_status
@@ -68,7 +67,7 @@ def make_app(
     body_budget = BodyBudget(settings.max_open_requests_size)
     read_proxy, proposals = ReadProxy(node.worker_registry), Proposals(node, settings)
     reads = ReadRouter(
-        NodeReadView(node, urls_of(settings)),
+        node,
         settings,
         body_budget,
         read_proxy=read_proxy,

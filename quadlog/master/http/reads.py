@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import quote, urlencode
 
 from quadlog.clock import now
@@ -18,7 +18,7 @@ from quadlog.web.http_body import read_query
 from quadlog.web.http_response import NO_BODY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping
+    from collections.abc import Callable, Container, Mapping, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from quadlog.master.clients.barrier import Barrier
     from quadlog.master.clients.body_budget import BodyBudget
     from quadlog.master.http.read_proxy import ReadProxy, ReadReply
-    from quadlog.master.http.read_view import ReadView
     from quadlog.master.http.updates import UpdateRequest
-    from quadlog.master.workers.worker_registry import Worker
+    from quadlog.master.workers.worker_registry import Worker, WorkerRegistry
     from quadlog.settings import MasterSettings
 
 LENGTH: Final = b"content-length"
@@ -52,6 +51,37 @@ WAIT_S: Final = 2.0
 
 AGAIN_S: Final = 0.005
 """Seconds between two checks: a worker's heartbeat follows an applied batch within some milliseconds."""
+
+
+class ReadView(Protocol):
+    """What a master must know to pass reads on."""
+
+    @property
+    def worker_registry(self) -> WorkerRegistry:
+        """The workers of this data centre."""
+        ...
+
+    @property
+    def shown(self) -> int:
+        """Index that a read of consistency `session` must show."""
+        ...
+
+    @property
+    def agreed(self) -> int:
+        """Index of the last entry that this master knows to be agreed, and that may be evaluated."""
+        ...
+
+    def chain_at(self, index: int) -> bytes | None:
+        """Return the chain hash of the entry at an index; None if it is not known."""
+        ...
+
+    @property
+    def elsewhere(self) -> Sequence[str]:
+        """URLs of masters of other data centres that may show what no worker here can show.
+
+        Empty if they are not needed.
+        """
+        ...
 
 
 class ReadRouter:

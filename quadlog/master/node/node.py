@@ -46,7 +46,7 @@ from quadlog.master.node.topic_identity import PeerMasters, TopicIdentity
 from quadlog.master.retention.trimming import checkpoint_in, stock_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from producers.rounds import RoundsProducer
     from quadlog.anchors import Anchor
@@ -93,6 +93,8 @@ class Node:
     topic_roles: TopicRoles
     dc_of: Mapping[str, str]
     """Data centre of every master."""
+    urls: Mapping[str, str]
+    """Address of every master that the settings name."""
     posts: RoundsProducer
     duplicate_detector: DuplicateNodeDetector
     superseded: Superseded
@@ -201,6 +203,34 @@ class Node:
         """Return whether the incoming queue has a transaction with this id."""
         return transaction_id in self.agreement.queue
 
+    @property
+    def shown(self) -> int:
+        """Index that shows everything that was acknowledged here."""
+        return self.pending_requests.shown
+
+    @property
+    def agreed(self) -> int:
+        """Index of the last entry that may be evaluated: an undecided synchronous one holds up the others."""
+        first = self.cluster.limbo.first
+        return first[0].index - 1 if first else self.cluster.last.index
+
+    def chain_at(self, index: int) -> bytes | None:
+        """Return the chain hash that the own log has at an index; None if it has no entry there."""
+        return self.store.chain_at(index)
+
+    @property
+    def elsewhere(self) -> Sequence[str]:
+        """URLs of the view's members in other data centres, the home's first.
+
+        Empty unless the own effects topic lacks effects that were acknowledged here.
+        """
+        if not self.pending_effects.is_begun:
+            return ()
+        view = self.cluster.view
+        names = [name for name in view.members if self.dc_of[name] != self.dc and name in self.urls]
+        names.sort(key=lambda name: self.dc_of[name] != view.home)
+        return [self.urls[name] for name in names]
+
     def put(self, event: Event) -> None:
         """Add an event to the inbox."""
         self.inbox.put(event)
@@ -262,7 +292,7 @@ class Node:
         self._report(moment)
         self.watch.check(
             moment,
-            agreed=self.due,
+            agreed=self.agreed,
             leads=self.leader_tasks.leads,
             more=lambda: (
                 *self.topic_health.troubles(),
@@ -274,12 +304,6 @@ class Node:
             ),
         )
         return True
-
-    @property
-    def due(self) -> int:
-        """Index of the last entry that may be evaluated: an undecided synchronous one holds up the others."""
-        first = self.cluster.limbo.first
-        return first[0].index - 1 if first else self.cluster.last.index
 
     def _publish_cluster(self) -> None:
         before, self.cluster = self.cluster, self.agreement.cluster()

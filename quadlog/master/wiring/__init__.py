@@ -12,6 +12,7 @@ from quadlog.clock import now
 from quadlog.master.clients.admission import Admission
 from quadlog.master.clients.pending_requests import PendingRequests
 from quadlog.master.clients.suspended import SuspendedTransactions
+from quadlog.master.clients.write_guards import urls_of
 from quadlog.master.effects.effects_follower import EffectsFollower
 from quadlog.master.effects.pending_effects import PendingEffects
 from quadlog.master.effects.topic_health import TopicHealth
@@ -97,6 +98,7 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
         inbox=world.inbox,
         topic_roles=topic_roles_of(sites),
         dc_of=sites.dc_of,
+        urls=urls_of(settings),
         posts=posts,
         duplicate_detector=duplicate_detector,
         superseded=superseded_of(world),

@@ -141,6 +141,7 @@ def lone_node(
             status="status",
         ),
         dc_of=dc_of,
+        urls={},
         posts=posts,
         duplicate_detector=DuplicateNodeDetector(
             master,
