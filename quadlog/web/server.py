@@ -9,7 +9,6 @@ import socket
 import sys
 import threading
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -74,17 +73,14 @@ class Server:
         `local_url`: the server's address, under which clients on this machine find a local socket.
         """
         config = config_of(app, shutdown_s=2)
-        if local_url is None:
-            self._uvicorn = uvicorn.Server(config)
-        else:
-            self._uvicorn = _ServerWithLocal(config, local_url, self._socket.getsockname()[1])
+        self._uvicorn = uvicorn.Server(config)
         self._uvicorn.should_exit = self._is_left
         # Handles signals until uvicorn does, and when uvicorn raises the one that ended it again, without effect.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._leave_by)
         if self._reason is None:
             with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-                runner.run(self._serve(self._uvicorn, beside))
+                runner.run(self._serve(self._uvicorn, beside, local_url))
         return 0 if self._reason is None else 1
 
     @contextmanager
@@ -100,7 +96,7 @@ class Server:
             server.should_exit = True
             thread.join()
 
-    async def _serve(self, server: uvicorn.Server, beside: Sequence[Beside]) -> None:
+    async def _serve(self, server: uvicorn.Server, beside: Sequence[Beside], local_url: str | None) -> None:
         with self._lock:
             self._loop = asyncio.get_running_loop()
             early, self._early = self._early or [], None
@@ -112,8 +108,11 @@ class Server:
         tasks = [asyncio.create_task(make()) for make in beside]
         for task in tasks:
             task.add_done_callback(self._ended)
+        sockets = [self._socket]
+        if local_url and (local := local_socket.listening(local_url, self._socket.getsockname()[1])):
+            sockets.append(local)
         try:
-            await server.serve(sockets=[self._socket])
+            await server.serve(sockets=sockets)
         finally:
             for task in tasks:
                 task.cancel()
@@ -167,23 +166,6 @@ class Server:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
             log.error("scheduled_task_failed", exc_info=error)
-
-
-class _ServerWithLocal(uvicorn.Server):
-    """Server that accepts connections at a local socket, too."""
-
-    def __init__(self, config: uvicorn.Config, url: str, port: int) -> None:
-        super().__init__(config)
-        self._url, self._port = url, port
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        local = local_socket.listening(self._url, self._port)
-        if local is not None:
-            accept = partial(Http1Protocol, self.config, self.server_state, self.lifespan.state)
-            backlog = self.config.backlog
-            served = await asyncio.get_running_loop().create_unix_server(accept, sock=local, backlog=backlog)
-            self.servers.append(served)
 
 
 def config_of(app: Any, *, shutdown_s: int) -> uvicorn.Config:  # noqa: ANN401 - any ASGI application
