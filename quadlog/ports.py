@@ -108,8 +108,8 @@ class Renewable(Outlet, Protocol):
         ...
 
 
-Hear = Callable[[str, Sequence[Record]], None]
-"""Callback with a tail's name and its next records, in topic order; on the tail's thread."""
+Hear = Callable[[Sequence[Record]], None]
+"""Callback with a tail's next records, in topic order; on the tail's thread."""
 
 
 Backwards = Callable[[str, int], Iterator[Record]]

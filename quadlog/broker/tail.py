@@ -67,7 +67,6 @@ class KafkaTail:
         self,
         bootstrap: str,
         *,
-        client: str,
         name: str,
         hear: Hear,
         failed: Callable[[str], None],
@@ -78,8 +77,7 @@ class KafkaTail:
 
         Args:
             bootstrap: bootstrap servers of the cluster.
-            client: client id, for the broker's logs.
-            name: name of the tail, for quadlog's logs.
+            name: name of the tail for quadlog's logs, and client id for the broker's.
             hear: callback for every batch.
             failed: callback with the reason why reading can never continue.
             full: function that returns the topics whose reader accepts no more records for now.
@@ -89,7 +87,7 @@ class KafkaTail:
         self.name: Final = name
         self._full = full
         self._paused: set[str] = set()
-        self._bootstrap, self._client, self._hear, self._failed = bootstrap, client, hear, failed
+        self._bootstrap, self._hear, self._failed = bootstrap, hear, failed
         self._watched = watched
         self._identities: Identities | None = None
         self._closing = threading.Event()
@@ -145,7 +143,7 @@ class KafkaTail:
             if self._watched is not None:
                 self._identities = Identities(self._bootstrap, self._watched.known)
             while not self._closing.is_set():
-                with reading(self._bootstrap, self._client, lost=self._lose) as consumer:
+                with reading(self._bootstrap, self.name, lost=self._lose) as consumer:
                     self._read_on(consumer)
         except Exception as error:
             log.exception("tail_failed", tail=self.name)
@@ -178,7 +176,7 @@ class KafkaTail:
             heard = len(records)
             if records:
                 self._fault = ""
-                self._hear(self.name, records)
+                self._hear(records)
                 self._note(records)
                 self._end_of_topics(consumer, records)
 

@@ -145,11 +145,9 @@ class WorkerProcess:
         return end
 
     def _make_tail(self) -> KafkaTail:
-        name = f"{self._settings.node_id}-reads"
         return KafkaTail(
             self._settings.kafka,
-            client=name,
-            name=name,
+            name=f"{self._settings.node_id}-reads",
             hear=self._replica.on_records,
             failed=self._server.fail,
             full=self._replica.full,

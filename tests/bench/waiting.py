@@ -207,7 +207,7 @@ class Town:
             for other in self.peers:
                 if other is not peer:
                     other.hear([theirs], ())
-            self.node.inbox.on_records("tail", [peer.record(theirs)])
+            self.node.inbox.on_records([peer.record(theirs)])
         return cpu + self.turn()
 
     def turn(self) -> float:

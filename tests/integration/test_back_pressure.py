@@ -144,7 +144,7 @@ def test_tails_wait_for_the_node(store: MasterStore) -> None:
     """A node that has ended lets them go."""
     room = make_room(store, max_waiting=10)
     for _ in range(BATCHES):
-        room.node.inbox.on_records("tail", [])
+        room.node.inbox.on_records([])
     assert not room.node.inbox._batches.acquire(blocking=False)
     room.node._take(RecordsRead([]))
     assert not room.node.inbox._batches.acquire(blocking=False), "not heard yet"
@@ -152,7 +152,7 @@ def test_tails_wait_for_the_node(store: MasterStore) -> None:
     assert room.node.inbox._batches.acquire(blocking=False)
     room.node.inbox.end()
     started = time.monotonic()
-    room.node.inbox.on_records("tail", [])
+    room.node.inbox.on_records([])
     assert 0.5 < time.monotonic() - started < 5
 
 
@@ -283,7 +283,7 @@ def test_posts_do_not_wait_for_what_came_before_them(
     node = make_node(store, Broker(), Admission(max_waiting=10), failed=lambda _: None)
     strange = b"of another program"
     effects = [Record("effects", number, b"k", strange, []) for number in range(2 * SLICE + 1)]
-    node.inbox.on_records("tail", [*effects, Record("m2.rounds", 7, b"k", strange, [])])
+    node.inbox.on_records([*effects, Record("m2.rounds", 7, b"k", strange, [])])
     heard: list[tuple[int, int]] = []
     for _ in range(4):
         node._turn()
@@ -306,9 +306,7 @@ def test_what_was_read_of_a_topic_is_heard_before_another_one_takes_its_place(
         recognise(seen)
 
     monkeypatch.setattr(node._topic_identity, "recognise", recognised)
-    node.inbox.on_records(
-        "tail", [Record("effects", at, b"k", b"of another program", []) for at in range(3 * SLICE)]
-    )
+    node.inbox.on_records([Record("effects", at, b"k", b"of another program", []) for at in range(3 * SLICE)])
     node.put(TopicIdentified("m2.payloads", "another", is_other=False))
     node._turn()
     assert heard == [3 * SLICE]
@@ -321,7 +319,7 @@ def test_only_what_is_none_of_ours_is_passed_over(
     failures: list[str] = []
     node = make_node(store, Broker(), Admission(max_waiting=10), failed=failures.append)
     strange = Record("m2.rounds", 7, b"k", b"of another program", [])
-    node.inbox.on_records("tail", [strange])
+    node.inbox.on_records([strange])
     node._turn()
     assert dict(node.dispatcher.unreadable) == {"m2.rounds": 1}
 
@@ -332,7 +330,7 @@ def test_only_what_is_none_of_ours_is_passed_over(
     own = node.agreement.members["m1"].said
     assert own is not None
     said = replace(own, node="m2")
-    node.inbox.on_records("tail", [Record("m2.rounds", 8, b"m2", codec.encode(said), [])])
+    node.inbox.on_records([Record("m2.rounds", 8, b"m2", codec.encode(said), [])])
     node._run()
     assert failures == ["entry 3 is to give way, and its payload is not kept here any more"]
     assert node.dispatcher.unreadable.total() == 1

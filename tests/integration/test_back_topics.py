@@ -146,9 +146,7 @@ def test_a_worker_goes_back_by_what_its_own_topics_hold(kafka: str, tmp_path: Pa
         ),
     )
     replica.start()
-    tail = KafkaTail(
-        kafka, client="test", name="t", hear=replica.on_records, failed=pytest.fail, full=replica.full
-    )
+    tail = KafkaTail(kafka, name="t", hear=replica.on_records, failed=pytest.fail, full=replica.full)
     tail.start(replica.offsets())
     wanted = split.b.store.applied
     until(lambda: store.applied.effects_chain == wanted.effects_chain)

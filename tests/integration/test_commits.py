@@ -81,7 +81,7 @@ def test_the_next_batch_is_made_ready_meanwhile(
         check(effects)  # type: ignore[arg-type]
 
     monkeypatch.setattr(worker.replica._following, "_check_signatures", checking)
-    worker.replica.on_records("tail", records_of(log))  # type: ignore[arg-type]
+    worker.replica.on_records(records_of(log))  # type: ignore[arg-type]
     worker.replica.start()
     until(lambda: checked == [5, 5], 10)
     time.sleep(0.1)
@@ -109,7 +109,7 @@ def test_one_that_fails_ends_the_process(
             raise kind("no space left")
 
     held_up(monkeypatch, worker, fail)
-    worker.replica.on_records("tail", records_of(log))  # type: ignore[arg-type]
+    worker.replica.on_records(records_of(log))  # type: ignore[arg-type]
     worker.replica.start()
     until(lambda: worker.failures == ["no space left"], 10)
     worker.replica.stop()
@@ -127,7 +127,7 @@ def test_who_stops_ends_what_is_under_way(log: Log, tmp_path: Path, monkeypatch:
         time.sleep(0.2)
 
     held_up(monkeypatch, worker, slow)
-    worker.replica.on_records("tail", records_of(log))  # type: ignore[arg-type]
+    worker.replica.on_records(records_of(log))  # type: ignore[arg-type]
     worker.replica.start()
     begun.wait(10)
     worker.replica.stop()
@@ -236,7 +236,7 @@ def test_whatever_is_heard_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyP
     read = dict.fromkeys((TOPICS.agreed, TOPICS.effects), 0)
     while left := [topic for topic, at in read.items() if at < len(split.ours.records[topic])]:
         topic, count = chance.choice(left), chance.randint(1, 20)
-        lags.replica.on_records("tail", split.ours.records[topic][read[topic] : read[topic] + count])
+        lags.replica.on_records(split.ours.records[topic][read[topic] : read[topic] + count])
         read[topic] += count
         time.sleep(chance.choice((0, 0, 0.005)))
     until(lambda: lags.failures or lags.store.applied.point == split.b.store.applied.point, 20)

@@ -35,7 +35,7 @@ def test_a_replica_that_cannot_go_on_ends_its_process(
         raise kind("it cannot go on")
 
     monkeypatch.setattr(worker.replica.evaluator_term, "due", due)
-    worker.replica.on_records("tail", [*log.records[TOPICS.agreed], *log.records[TOPICS.effects]])
+    worker.replica.on_records([*log.records[TOPICS.agreed], *log.records[TOPICS.effects]])
     worker.replica._run()
     assert worker.failures == ["it cannot go on"]
 
@@ -51,7 +51,7 @@ def test_what_was_heard_at_once_is_applied_batch_by_batch(
         log.agree(f"INSERT DATA {{ <urn:s> <urn:p> {number} }}")
     first.catch_up()
     monkeypatch.setattr(backlog, "BATCH", 5)
-    worker.replica.on_records("tail", [*log.records[TOPICS.agreed], *log.records[TOPICS.effects]])
+    worker.replica.on_records([*log.records[TOPICS.agreed], *log.records[TOPICS.effects]])
     worker.replica.start()
     until(lambda: worker.store.applied.index == 30, 10)
     worker.replica.stop()

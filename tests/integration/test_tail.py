@@ -30,8 +30,7 @@ class Listener:
         self.records: list[Record] = []
         self.failures: list[str] = []
 
-    def hear(self, tail: str, records: Sequence[Record]) -> None:
-        assert tail == "t"
+    def hear(self, records: Sequence[Record]) -> None:
         assert records
         self.records += records
 
@@ -40,9 +39,7 @@ class Listener:
 
 
 def tail_of(kafka: str, listener: Listener, full: Callable[[], frozenset[str]] = frozenset) -> KafkaTail:
-    return KafkaTail(
-        kafka, client="test", name="t", hear=listener.hear, failed=listener.failures.append, full=full
-    )
+    return KafkaTail(kafka, name="t", hear=listener.hear, failed=listener.failures.append, full=full)
 
 
 def test_a_tail_begins_where_it_is_told_and_goes_on(kafka: str, outlet: KafkaOutlet) -> None:
@@ -160,13 +157,11 @@ def test_records_that_are_gone_end_a_tail_with_a_reason(kafka: str, outlet: Kafk
 def test_a_reader_that_fails_ends_its_tail_with_a_reason(kafka: str, outlet: KafkaOutlet, topic: str) -> None:
     failures: list[str] = []
 
-    def hear(tail: str, records: Sequence[Record]) -> None:
-        del tail, records
+    def hear(records: Sequence[Record]) -> None:
+        del records
         raise StateError("not a quadlog record")
 
-    tail = KafkaTail(kafka, client="test", name="t", hear=hear, failed=failures.append).start(
-        {topic: BEGINNING}
-    )
+    tail = KafkaTail(kafka, name="t", hear=hear, failed=failures.append).start({topic: BEGINNING})
     fill(outlet, topic, 1)
     until(lambda: bool(failures))
     tail.close()

@@ -53,15 +53,13 @@ class Reader:
 
         self.tail = KafkaTail(
             self.kafka,
-            client="test",
             name="t",
             hear=self.hear,
             failed=self.failures.append,
             watched=Watched(known, tell, lambda topic, gap: self.gaps.append((topic, gap)), anchors),
         ).start(offsets)
 
-    def hear(self, tail: str, records: Sequence[Record]) -> None:
-        del tail
+    def hear(self, records: Sequence[Record]) -> None:
         self.records += records
         self.heard += [(record.topic, record.offset) for record in records]
 

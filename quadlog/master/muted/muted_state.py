@@ -82,9 +82,8 @@ class MutedState:
         """Return all raised alarms."""
         return [*self._own.all(), *self._watch.alarms.all()]
 
-    def on_records(self, tail: str, records: Sequence[Record]) -> None:
+    def on_records(self, records: Sequence[Record]) -> None:
         """Process records of the local topics."""
-        del tail
         with self._lock:
             for topic in {record.topic for record in records}:
                 self._hear([record for record in records if record.topic == topic], topic)

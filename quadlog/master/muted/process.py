@@ -101,11 +101,9 @@ class MutedProcess:
     def run(self) -> int:
         """Serve until told to stop.  Returns the process's exit status."""
         tails = [self._tail(topic, mirror) for topic, mirror in self._mirrors.items()]
-        name = f"{self._settings.node_id}-reads-own"
         own = KafkaTail(
             self._settings.kafka,
-            client=name,
-            name=name,
+            name=f"{self._settings.node_id}-reads-own",
             hear=self._muted_state.on_records,
             failed=self._server.fail,
         )
@@ -132,7 +130,6 @@ class MutedProcess:
 
     def _tail(self, topic: str, mirror: Mirror) -> KafkaTail:
         """Start to copy a topic; the tail waits while the source is out of reach, and continues afterwards."""
-        name = f"{self._settings.node_id}-copies-{topic}"
 
         def recognised(topic: str, identity: str | None, is_other: bool) -> None:  # noqa: FBT001 - as `Watched` has it
             try:
@@ -146,9 +143,8 @@ class MutedProcess:
         watched = Watched({topic: self._followed.get(topic)}, recognised, lacks, is_vital=False)
         tail = KafkaTail(
             self._their_kafka,
-            client=name,
-            name=name,
-            hear=lambda _, records: mirror.on_records(records),
+            name=f"{self._settings.node_id}-copies-{topic}",
+            hear=mirror.on_records,
             failed=self._server.fail,
             watched=watched,
         )

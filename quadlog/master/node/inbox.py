@@ -29,9 +29,8 @@ class Inbox:
         """Add an event."""
         self._events.put(event)
 
-    def on_records(self, tail: str, records: Sequence[Record]) -> None:
+    def on_records(self, records: Sequence[Record]) -> None:
         """Add records that a tail read; wait while the node has the maximum number of batches."""
-        del tail
         while not self._batches.acquire(timeout=1):
             if self._ended.is_set():
                 return

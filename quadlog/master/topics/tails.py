@@ -50,9 +50,7 @@ class Tails:
                 again={topics.rounds: self._rounds_from(dc)},
                 is_vital=dc == sites.dc,
             )
-            self._tails[dc] = KafkaTail(
-                kafka, client=name, name=name, hear=hear, failed=failed, watched=watched
-            )
+            self._tails[dc] = KafkaTail(kafka, name=name, hear=hear, failed=failed, watched=watched)
 
     def start(self, *, payloads_end: int, agreed_end: int) -> None:
         """Start to read; both ends: end offsets of the local topics at this start."""

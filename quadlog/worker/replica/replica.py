@@ -149,13 +149,12 @@ class Replica:
         self._heartbeats.start()
         self.evaluator_term.start()
 
-    def on_records(self, tail: str, records: Sequence[Record]) -> None:
+    def on_records(self, records: Sequence[Record]) -> None:
         """Hand over records that the tail read; wait while `BATCHES` batches are not processed yet.
 
         They are decoded here, on the tail's thread: the replica's thread spends half of its time in the store,
         without Python's lock.
         """
-        del tail
         parts = [decode_ahead(record.value) for record in records]
         while not self._batches.acquire(timeout=1):
             if self._stopping.is_set() or not self._thread.is_alive():

@@ -193,12 +193,12 @@ def test_the_keeper_follows_cuts_and_effects() -> None:
         effects_topic(fence(1), *(effect(index) for index in range(1, 5)))
     )
     cut = next(number for number, record in enumerate(own.records) if record.key == b"cut")
-    keeper.on_records("", own.records[:cut])
+    keeper.on_records(own.records[:cut])
     assert keeper.agreed > heard(theirs[: cut + 1])[-1].index
-    keeper.on_records("", own.records[cut : cut + 1])
+    keeper.on_records(own.records[cut : cut + 1])
     assert keeper.agreed == heard(theirs[: cut + 1])[-1].index
-    keeper.on_records("", own.records[cut + 1 :])
-    keeper.on_records("", effects.records)
+    keeper.on_records(own.records[cut + 1 :])
+    keeper.on_records(effects.records)
     assert keeper.agreed == heard(theirs)[-1].index
     assert keeper.ledger.index == 4
     assert keeper.chain_at(4) == effect(4).entry_chain
