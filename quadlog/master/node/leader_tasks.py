@@ -101,7 +101,7 @@ class LeaderTasks:
             heard=follower.heard,
             fork=follower.left if view.home == self._dc else follower.fork,
             others=effects_of,
-            ways=self._relay.ways,
+            ways=self._relay.reachability.ways,
             is_full=self.topic_health.is_full,
         )
         self.duty.tick(
