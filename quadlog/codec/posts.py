@@ -164,7 +164,8 @@ def _view(record: dict[str, Any]) -> View:
 
 
 def _violation(record: dict[str, Any]) -> Violation:
-    return Violation(**record | {"kind": ViolationKind(record["kind"])})
+    record["kind"] = ViolationKind(record["kind"])
+    return Violation(**record)
 
 
 def _handover_record(handover: Handover) -> dict[str, Any]:
@@ -172,11 +173,13 @@ def _handover_record(handover: Handover) -> dict[str, Any]:
 
 
 def _handover(record: dict[str, Any]) -> Handover:
-    return Handover(**record | {"terms": tuple(Term(**term) for term in record["terms"])})
+    record["terms"] = tuple(Term(**term) for term in record["terms"])
+    return Handover(**record)
 
 
 def _seed(record: dict[str, Any]) -> Seed:
-    return Seed(**record | {"sources": tuple(record["sources"])})
+    record["sources"] = tuple(record["sources"])
+    return Seed(**record)
 
 
 def _checkpoint_record(checkpoint: Checkpoint) -> dict[str, Any]:

@@ -59,14 +59,14 @@ def make_children(
         elif node.kind == "links":
             address, probe = f"{HOST}:{ports[0]}", partial(links_answer, ports[0])
             wiring = _write_wiring(directory)
-            commands = partial(list, [[sys.executable, "-m", "quadlog.lab.links", str(wiring)]])
+            commands = partial(list[list[str]], [[sys.executable, "-m", "quadlog.lab.links", str(wiring)]])
         else:
             address = url_of(directory, node, seen_from=node.dc)
             probe = _http_probe(http, address + _ready_path(directory, node))
             if node.kind == "master" and directory.record.shape.writes(node.dc):
                 probe_alone = _http_probe(http, f"{address}/healthz/ready?for=reads")
             settings = write_settings(directory, node, bind)
-            commands = partial(list, [[*(node_command or []), node.kind, "--config", settings]])
+            commands = partial(list[list[str]], [[*(node_command or []), node.kind, "--config", settings]])
         children[node.id] = Child(
             node=node,
             address=address,

@@ -67,7 +67,8 @@ class LabRecord:
         values: dict[str, Any] = json.loads(text)
         if values.pop("version") != VERSION:
             raise ValueError("written by another version")
-        return cls(**values | {"shape": LabShape(**values["shape"])})
+        values["shape"] = LabShape(**values["shape"])
+        return cls(**values)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -182,7 +182,7 @@ class Trimming:
             return Places(between, index_of_effect, beginning_of(self._kafka, topic)).last_before(offset)
 
     def _delete(self, index: int, checkpoint: Checkpoint, kept_by: tuple[str, ...]) -> None:
-        archived = self._archive(index) if self._archive is not None else {}
+        archived: Mapping[str, int] = self._archive(index) if self._archive is not None else {}
         offsets: dict[str, int] = {}
         for topic, index_of, saved in (
             (self._topics.effects, index_of_effect, checkpoint.effects.offset),
