@@ -55,10 +55,8 @@ class AgreedConsumer:
     def __init__(self, last: LogPosition, *, cut: int = 1) -> None:
         """Continue after an entry.
 
-        Args:
-            last: the entry before the first one to receive.
-            cut: epoch of the newest cut before that entry, or its own epoch: under each epoch, a cut is written first.
-
+        `last`: the entry before the first one to receive.  `cut`: epoch of the newest cut before that entry, or its own
+        epoch: under each epoch, a cut is written first.
         """
         self._last: LogPosition = last
         self._cut: int = cut

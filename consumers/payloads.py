@@ -20,10 +20,8 @@ class PayloadsConsumer:
     def __init__(self, *, told: tuple[str, int] | None = None, origins: Iterable[str] | None = None) -> None:
         """Read one topic.
 
-        Args:
-            told: id of a master, and the offset from which on its records are skipped: acknowledgements report these.
-            origins: data centres whose clients' payloads are accepted; None: all.
-
+        `told`: id of a master, and the offset from which on its records are skipped: acknowledgements report these.
+        `origins`: data centres whose clients' payloads are accepted; None: all.
         """
         self._chunks = codec.ChunkJoiner()
         self._told = told and (told[0].encode(), told[1])

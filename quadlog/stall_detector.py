@@ -34,11 +34,8 @@ class StallDetector:
     def is_over(self, moment: float, *, since: float | None, proof_at: float) -> bool:
         """Return whether the wait has lasted too long.
 
-        Args:
-            moment: the current time.
-            since: beginning of the wait; None if nothing waits.
-            proof_at: time of the last proof, which is another record that passed through the broker.
-
+        `since`: beginning of the wait; None if nothing waits.  `proof_at`: time of the last proof, which is another
+        record that passed through the broker.
         """
         if since != self._since:
             self._since, self._proved_at = since, None

@@ -109,10 +109,8 @@ class KafkaTail:
     def start(self, offsets: Mapping[str, int], *, until: Mapping[str, int] | None = None) -> Self:
         """Start reading.
 
-        Args:
-            offsets: first offset of each topic, which may be `BEGINNING`, `END` or `last(n)`.
-            until: end offset, exclusive, of topics that are read only up to there; those not in `offsets` are ignored.
-
+        `offsets`: first offset of each topic, which may be `BEGINNING`, `END` or `last(n)`.  `until`: end offset,
+        exclusive, of topics that are read only up to there; those not in `offsets` are ignored.
         """
         self._until = {topic: end for topic, end in (until or {}).items() if topic in offsets}
         done = {topic for topic, end in self._until.items() if end == 0 or offsets[topic] >= end}

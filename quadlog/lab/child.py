@@ -78,8 +78,7 @@ class Child:
     async def start(self, environment: Mapping[str, str] | None = None) -> float:
         """Start the process and wait until it is ready; return the seconds that this took.
 
-        Args:
-            environment: additional environment variables, for this start only; None: all of the lab starts.
+        `environment`: additional variables, for this start only; None: those of all starts of the lab.
 
         Raises:
             SetupError: the process died, or one of its ports is taken.

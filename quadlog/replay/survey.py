@@ -158,13 +158,8 @@ class Surveyor:
     ) -> list[Row]:
         """Return one row for each `RUN` offsets that are a run, in order.
 
-        Args:
-            heads: complete records of one kind.
-            writer: columns that identify the writer of a record.
-            before: column with the value that a record continues, of 32 bytes.
-            after: column with the value that the next record continues, of 32 bytes.
-            tasks: number of tasks.
-
+        `writer`: columns that identify the writer of a record.  `before` and `after`: columns with the value of 32
+        bytes that a record continues, and that the next one continues.
         """
         self.spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
         numbers = [name for name in writer if name != "term"]

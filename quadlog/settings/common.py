@@ -123,9 +123,7 @@ class NodeSettings(KafkaSecuritySettings):
     def load(cls, path: Path | None, environ: Mapping[str, str] | None = None) -> Self:
         """Read `path`, override it by `QUADLOG_…` variables, and validate.
 
-        Args:
-            path: TOML file; None: all settings are variables.
-            environ: the variables; None: those of this process.
+        Without `path` all settings are variables; `environ`: the variables, instead of those of this process.
 
         Raises:
             SetupError: names the file, each wrong key or variable and what it should be.

@@ -267,9 +267,8 @@ class KafkaCredentials:
     def environment(self, directory: Path, inherited: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the environment of a command that reads this Kafka: secrets are not in its arguments.
 
-        Args:
-            directory: for a file of each value, that only this user may read: a variable has at most 128 KiB.
-            inherited: its other variables; None: those of this process.
+        `directory` gets a file of each value, that only this user may read: a variable has at most 128 KiB.
+        `inherited`: its other variables; None: those of this process.
 
         Raises:
             OSError: a file cannot be written.

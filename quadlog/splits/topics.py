@@ -228,10 +228,8 @@ class DataCentreTopics(ExitStack):
     def posts(self, *, since: int | None = None, before: int | None = None) -> list[Post]:
         """Return the newest post of each master.
 
-        Args:
-            since: milliseconds since 1970; of the posts that were written then and soon after; None: the newest ones.
-            before: epoch; of posts in earlier views only.
-
+        `since`: milliseconds since 1970, of the posts that were written then and soon after; None: the newest ones.
+        `before`: epoch, of posts in earlier views only.
         """
         kafka, topic = self.kafka, self.topics.rounds
         if since is None:

@@ -69,10 +69,7 @@ class Incarnations:
     def learn(self, post: Post, known: bytes | None) -> bool:
         """Learn incarnations from a post; return whether any of them is new.
 
-        Args:
-            post: a post of any master.
-            known: the incarnation of its sender in earlier posts; None: there were none.
-
+        `known`: the incarnation of the sender in earlier posts; None: there were none.
         """
         view, ballot = post.view, post.ballot
         is_newer = known is not None and post.incarnation > known

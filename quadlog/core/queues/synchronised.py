@@ -28,12 +28,8 @@ class SynchronisedQueue:
     ) -> None:
         """Continue from the saved state.
 
-        Args:
-            last: the last entry.
-            tail: the newest entries, oldest first.
-            logged: digests of all entries; may lack the newest `length`.
-            length: number of the newest entries that are kept here.
-
+        `tail`: the newest entries, oldest first; `logged`: digests of all entries, and may lack the newest `length`,
+        which are kept here.
         """
         self.last = last
         self.logged = logged

@@ -75,10 +75,7 @@ class Lane:
     def set(self, *, latency: float, rate: float) -> None:
         """Change latency and rate, also for open connections; bytes on their way keep their time of arrival.
 
-        Args:
-            latency: delay in seconds.
-            rate: bytes per second; 0: no limit.
-
+        `latency` in seconds, `rate` in bytes per second; 0: no limit.
         """
         self.latency = latency
         if rate != (self.bucket.rate if self.bucket else 0):

@@ -33,11 +33,8 @@ class Admission:
     def refusal(self, size: int, *, queued: int, blocked: int = 0) -> Unavailable | None:
         """Return the reason why a new transaction of `size` bytes cannot be accepted now; None if it can.
 
-        Args:
-            size: bytes of its body.
-            queued: number of transactions in the incoming queue.
-            blocked: number of entries of the log from the first undecided synchronous one on.
-
+        `queued`: transactions in the incoming queue; `blocked`: entries of the log from the first undecided synchronous
+        one on.
         """
         if blocked > BLOCKED:
             return Unavailable(

@@ -241,11 +241,8 @@ class PendingRequests:
     def complete(self, *, decided: int, applied: int, confirmed: int = 0) -> None:
         """Answer waiters.
 
-        Args:
-            decided: index up to which effects are here.
-            applied: index up to which a worker here has applied them.
-            confirmed: index up to which enough data centres have them for synchronous transactions.
-
+        By index: `decided`: effects are here; `applied`: a worker here shows them; `confirmed`: enough data centres
+        have them for synchronous transactions.
         """
         self.decided = max(self.decided, decided)
         settled = min(self.decided, applied)
@@ -259,9 +256,7 @@ class PendingRequests:
 
         A barrier that no majority has agreed on is answered at once: its read is refused.
 
-        Args:
-            read_index: returns what a read must show, by the index of its barrier (`ReadIndex`).
-
+        `read_index` returns what a read must show, by the index of its barrier (`ReadIndex`).
         """
         for at in sorted(self._barriers):
             _, answer, waiters = self._agreed[at]
@@ -290,12 +285,8 @@ class PendingRequests:
 
         Transactions that were agreed after it are elsewhere in the log, or wait again.
 
-        Args:
-            index: index of the last entry that stayed.
-            waits: function that returns whether a transaction with this id is in the incoming queue.
-            dequeued: ids that left the queue, and may be in the log or nowhere now: control entries end with
-                their branch.
-
+        `waits` returns whether a transaction with this id is in the incoming queue.  `dequeued`: ids that left the
+        queue, and may be in the log or nowhere now: control entries end with their branch.
         """
         self.go_back(index)
         ended = {transaction_id for transaction_id in dequeued if not waits(transaction_id)}

@@ -82,11 +82,8 @@ class SuspendedTransactions:
     def tick(self, moment: float, *, leads: bool, is_whole: bool) -> None:
         """Submit them again if a majority is together.
 
-        Args:
-            moment: steady milliseconds.
-            leads: whether this master does so for its data centre.
-            is_whole: whether the effects here are those of the view, so that what they set aside stays set aside.
-
+        `leads`: this master does so for its data centre; `is_whole`: the effects here are those of the view, so that
+        what they set aside stays set aside.
         """
         suspended = self._pending_requests.suspended
         if not suspended:

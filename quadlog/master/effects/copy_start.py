@@ -132,12 +132,8 @@ class CopyStartFinder:
     def _find_in_line(self, wanted: CopyStartQuery, start: int | None, *, is_heard: bool) -> CopyStart:
         """Find where copying continues.
 
-        Args:
-            wanted: the request.
-            start: offset after the last copied record; None if that is not of this source, or unknown: then
-                copying begins after the last effect that both topics have.
-            is_heard: True if the own topic was heard to its end.
-
+        `start`: offset after the last copied record; None if that is not of this source, or unknown: then copying
+        begins after the last effect that both topics have.  `is_heard`: True if the own topic was heard to its end.
         """
         source = wanted.source
         # If the view's handover is here, all effects at the source continue those here, or are the same.

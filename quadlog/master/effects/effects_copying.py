@@ -245,9 +245,7 @@ class EffectsCopying:
     def begin_again(self, dc: str | None = None) -> None:
         """Search again for the offset to continue at.
 
-        Args:
-            dc: the data centre whose effects topic was re-created; None if the own topic accepted nothing.
-
+        `dc`: the data centre whose effects topic was re-created; None if the own topic accepted nothing.
         """
         if dc is None:
             self._back_in = 0  # that rewind may be missing in the topic, too

@@ -34,10 +34,7 @@ class Introduction:
     async def check(self, name: str, dc: str, own: Mapping[str, Any]) -> None:
         """Check all peers and the new master.
 
-        Args:
-            name: id of the new master.
-            dc: data centre of the new master.
-            own: this master's answer to GET /cluster/peers.
+        `name` and `dc` are those of the new master; `own`: this master's answer to GET /cluster/peers.
 
         Raises:
             PeersStay: the settings of one of them lack a master or contradict this one's, or the new master

@@ -58,13 +58,8 @@ class DuplicateNodeDetector:
     ) -> None:
         """Start without having detected a duplicate.
 
-        Args:
-            node: this master.
-            incarnation: incarnation of this master.
-            sequence: sequence of the last post that this master may have written before this start.
-            read: function that reads the own rounds between two offsets, and calls `check_own_records`.
-            topic: the own rounds topic, for the error.
-
+        `sequence`: of the last post that this master may have written before this start.  `read` reads the own rounds
+        between two offsets, and calls `check_own_records`; `topic` is their topic, for the error.
         """
         self._topic: Final = topic
         self._node, self._incarnation = node, incarnation

@@ -102,10 +102,7 @@ class Joining:
     def tick(self, moment: float, *, unheard: Collection[str] = ()) -> None:
         """Start, continue or stop reading, as the agreement requires.
 
-        Args:
-            moment: the current time.
-            unheard: data centres from whose topics nothing arrives: another topic is read if there is one.
-
+        `unheard`: data centres from whose topics nothing arrives: another topic is read if there is one.
         """
         joining, own = self._agreement.standing.joining, self._agreement.last
         joined = self._joined

@@ -229,11 +229,7 @@ class LogPublisher:
 
         Must be called with all records in order or, if no other master writes, with the acknowledged ones.
 
-        Args:
-            place: the place or the cut that the record contains.
-            offset: offset of the record.
-            mine: True if this master wrote it.
-
+        `mine`: True if this master wrote it.
         """
         self._met += mine
         self._offset = offset + 1

@@ -79,10 +79,7 @@ class StateWriter:
     def start(self, reached: Reached | None, said: Iterable[tuple[Place | Cut, int]]) -> None:
         """Resume in the agreed topic.
 
-        Args:
-            reached: how far it was followed; None if that is not known.
-            said: the records after that, in order, each with its offset.
-
+        `reached`: how far it was followed, if that is known; `said`: the records after that, each with its offset.
         """
         self._log_publisher.resume(reached, said, self._store.last_cut())
         self._retained = RetainedPayloads(

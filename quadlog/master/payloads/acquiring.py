@@ -50,18 +50,9 @@ class Acquiring:
     ) -> None:
         """Continue each topic at its saved position.
 
-        Args:
-            agreement: receives the acquired payloads.
-            producer: producer for the local payloads topic.
-            intakes: by payloads topic, the local one and the peers'.
-            own: name of the local data centre's payloads topic.
-            bodies: waiting payloads.
-            pending_requests: waiting clients.
-            admission: limits what clients may submit.
-            put: enqueues an event for the node, from any thread.
-            lost: payloads of this data centre's clients that its topic may lack, as this master begins without
-                its disk; None: it does not.
-
+        `intakes`: by payloads topic, the local one, `own`, and the peers'.  `put` enqueues an event for the node,
+        from any thread.  `lost`: payloads of this data centre's clients that its topic may lack, as this master
+        begins without its disk; None: it does not.
         """
         self._lost: LostOriginals | None = None
         """Until this master is let in: what only other data centres may still have of this one's payloads."""

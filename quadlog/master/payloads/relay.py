@@ -43,12 +43,8 @@ class PayloadRelay:
     ) -> None:
         """Start with all data centres in reach.
 
-        Args:
-            reachability: tracker of which data centres are heard.
-            intakes: of the payloads topic of each other data centre.
-            pass_on: publishes a post of another data centre in the local topic.
-            read: rewinds the reading of a data centre's payloads to an offset.
-
+        `intakes`: of the payloads topic of each other data centre.  `pass_on` publishes a post of another data centre
+        in the local topic; `read` rewinds the reading of a data centre's payloads to an offset.
         """
         self.reachability: Final = reachability
         self._intakes, self._pass_on, self._read = intakes, pass_on, read

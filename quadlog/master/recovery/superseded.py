@@ -60,14 +60,8 @@ class Superseded:
     ) -> None:
         """Prepare; no peer was asked yet.
 
-        Args:
-            node: id of this master.
-            incarnation: its incarnation.
-            urls: URLs of masters of other data centres.
-            data_dir: directory of the mark.
-            soon: runs a coroutine in the server's loop.
-            failed: ends the process with a reason.
-
+        `urls` of masters of other data centres; `data_dir` has the mark; `soon` runs a coroutine in the server's loop;
+        `failed` ends the process with a reason.
         """
         self._node, self._incarnation, self._urls = node, incarnation, urls
         self._data_dir, self._soon, self._failed = data_dir, soon, failed

@@ -116,13 +116,8 @@ class Trimming:
     ) -> None:
         """Check now and then whether entries may be deleted.
 
-        Args:
-            stock: returns None if nothing may be deleted.
-            saved: returns the checkpoint for the state that is saved now; None: there is none yet.
-            moment: current time in steady milliseconds.
-            lacks_checkpoint: True if records are gone that no master deleted: a checkpoint repairs that, even
-                if no limit is set.
-
+        `stock` returns None if nothing may be deleted; `saved`: the checkpoint for the state that is saved now, if
+        there is one.  `lacks_checkpoint`: records are gone that no master deleted, and a checkpoint repairs that.
         """
         if self._is_busy or not (self._limits().is_any or lacks_checkpoint):
             return

@@ -34,13 +34,8 @@ class WorkerClient:
     ) -> None:
         """Ask a worker to evaluate in the term of `duty`.  The request is repeated until the worker's fence arrives.
 
-        Args:
-            url: URL of the worker.
-            duty: the duty.
-            decides_to: epoch of the last view up to that of the duty that held a majority.
-            suspends: whether the view of the duty holds none.
-            sync_graphs: the setting `sync-graphs`.
-
+        `decides_to`: epoch of the last view up to that of the duty that held a majority; `suspends`: the duty's own
+        holds none.
         """
         body: dict[str, object] = {
             "dc": duty.dc,

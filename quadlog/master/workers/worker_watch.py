@@ -157,12 +157,8 @@ class WorkerWatch:
     ) -> None:
         """Check every `LOOK_MS` for silent and lagging workers, and update the alarms.
 
-        Args:
-            moment: current time.
-            agreed: index of the last agreed entry.
-            leads: True if this master must have wrong workers rebuilt.
-            more: returns further troubles.
-
+        `agreed`: index of the last agreed entry; `leads`: this master must have wrong workers rebuilt; `more` returns
+        further troubles.
         """
         if moment.steady - self._looked_at < LOOK_MS:
             return
