@@ -8,8 +8,9 @@ from threading import Event
 
 import pytest
 
+from quadlog.core.approval import Approval
 from quadlog.core.effects.control import ControlKind
-from quadlog.core.model import TransactionKind
+from quadlog.core.model import LogPosition, TransactionKind
 from quadlog.core.records import Outcome
 from quadlog.errors import Forbidden, Unsupported
 from quadlog.quadstore.quadview import QuadView
@@ -182,6 +183,15 @@ def test_what_is_not_understood_is_rejected_when_it_is_set(worker: Worker, text:
     assert reason is not None
     assert words in reason
     assert not worker.store.controls
+
+
+def test_an_approval_of_a_split_is_no_control(worker: Worker, log: Log) -> None:
+    assert after_control(worker, "true", "ASK {}") is None
+    for drop in (frozenset[bytes](), frozenset((bytes(16),))):
+        approval = Approval(bytes(32), LogPosition(1, bytes(32)), drop)
+        log.agree("", kind=TransactionKind.CONFIG, options=approval.options)
+        assert outcome(worker) is None
+    assert list(worker.store.controls) == ["true"]
 
 
 def test_entries_of_kinds_to_come_are_rejected(worker: Worker, log: Log) -> None:

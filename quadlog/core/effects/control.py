@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from pyoxigraph import Literal, NamedNode, RdfFormat, parse
 
+from quadlog.core.approval import approval_in
 from quadlog.core.cluster_settings import names_setting
 from quadlog.core.membership.electorate import names_peer
 from quadlog.core.model import TransactionKind
@@ -136,7 +137,8 @@ def change_of(entry: LoggedEntry) -> ControlChange:
 def concerns(entry: LoggedEntry) -> bool:
     """Return whether an entry changes controls; other CONFIG entries do not affect workers."""
     options = entry.options
-    return entry.kind is TransactionKind.CONFIG and not names_peer(options) and not names_setting(options)
+    is_other = names_peer(options) or names_setting(options) or approval_in(options) is not None
+    return entry.kind is TransactionKind.CONFIG and not is_other
 
 
 def changes_of(pairs: Iterable[tuple[LoggedEntry, Effect]]) -> list[ControlChange]:
