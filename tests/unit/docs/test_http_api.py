@@ -72,6 +72,12 @@ def test_every_route_stands_in_the_document_once(title: str) -> None:
     assert len(named) == len(set(named))
 
 
+def test_a_muted_master_answers_every_request_that_a_master_takes() -> None:
+    """If only to refuse it with the URLs of others: 404 and 405 would say that it is wrong everywhere."""
+    found = doors()
+    assert set(served(found["Masters"].routes)) <= set(served(found["Muted masters"].routes))
+
+
 @pytest.mark.parametrize("title", ["Masters", "Workers"])
 def test_every_route_has_an_example(title: str) -> None:
     for part in section(title).split("\n### ")[1:]:
