@@ -66,11 +66,17 @@ class NodeSettings(KafkaSecuritySettings):
     )
 
     node_id: str
+    """Id of this master or worker; no other one has it."""
     dc: str
+    """Its data centre."""
     repository: str = "main"
+    """Name of the repository, with which the names of topics begin."""
     data_dir: Path
+    """Directory of its files, which no other process uses."""
     host: str = "127.0.0.1"
+    """Address at which it listens."""
     port: Annotated[int, Field(ge=1, le=65535)]
+    """Port at which it listens."""
     kafka: str
     """Bootstrap servers of this data centre's own Kafka."""
     max_transaction_size: Annotated[int, Field(ge=1024)] = 64 * MIB
@@ -85,6 +91,7 @@ class NodeSettings(KafkaSecuritySettings):
     spark_memory: Annotated[int, Field(ge=512)] = 512
     """MB of heap for the Spark driver and for each executor."""
     log_level: str = "info"
+    """Lowest level of the events that are logged: debug, info, warning, error."""
     failpoint: str = ""
     """Point at which a test lets this process die, see `quadlog.failpoints`."""
 

@@ -48,7 +48,7 @@ class KafkaSecuritySettings(BaseModel):
     """The settings, as they are given; None: not given."""
 
     kafka_security_protocol: SecurityProtocol | None = None
-    """Default: PLAINTEXT."""
+    """Protocol of this client.  Default: PLAINTEXT."""
     kafka_ssl_ca: str | None = None
     """PEM, or a file of it: certificates that sign those of the brokers.  Default: those of the system."""
     kafka_ssl_certificate: str | None = None
@@ -56,14 +56,21 @@ class KafkaSecuritySettings(BaseModel):
     kafka_ssl_key: SecretStr | None = None
     """PEM (PKCS #8), or a file of it: its private key."""
     kafka_ssl_key_password: SecretStr | None = None
+    """Password of that key."""
     kafka_sasl_mechanism: SaslMechanism | None = None
+    """How the client logs in, with a SASL protocol."""
     kafka_sasl_username: str | None = None
+    """User, for PLAIN and SCRAM."""
     kafka_sasl_password: SecretStr | None = None
+    """Password of that user."""
     kafka_oauth_token_url: str | None = None
     """Token endpoint of the identity provider, for OAUTHBEARER with client credentials."""
     kafka_oauth_client_id: str | None = None
+    """Client id there."""
     kafka_oauth_client_secret: SecretStr | None = None
+    """Secret of that client."""
     kafka_oauth_scope: str | None = None
+    """Scope that is asked for."""
 
     def credentials(self, default: KafkaSecuritySettings | None = None) -> KafkaCredentials:
         """Return what a client needs, completed by the settings in `default`.

@@ -32,6 +32,7 @@ class MasterSettings(MembershipSettings):
     """Settings of one master."""
 
     master_url: str
+    """URL at which clients and other masters reach it."""
     max_waiting: Annotated[int, Field(ge=1)] = 100_000
     """Maximum transactions that wait for the agreement, about 1 KB of memory each; above it: 503."""
     max_open_requests_size: Annotated[int, Field(ge=1024)] = 256 * MIB

@@ -37,9 +37,13 @@ class PeerSettings(KafkaSecuritySettings):
     model_config = ConfigDict(alias_generator=kebab, populate_by_name=True, extra="forbid", frozen=True)
 
     id: str
+    """Its `node-id`."""
     dc: str
+    """Its data centre."""
     url: str
+    """Its `master-url`."""
     kafka: str
+    """Bootstrap servers of its data centre's Kafka."""
     voting: bool = True
     """True if it is a peer at the beginning of the log.
 
@@ -57,6 +61,7 @@ class MembershipSettings(NodeSettings):
     role: AnyRole = Role.READ_WRITE
     """Role, also in its peers' settings: all masters must know which data centres evaluate nothing."""
     peer: dict[str, PeerSettings] = Field(default_factory=dict)
+    """The other masters, also those of its own data centre, by a name that only tells them apart: see `peer.N`."""
     follow: str = ""
     """For a muted master: the data centre that it copies; unset, the first read-write one by name."""
 

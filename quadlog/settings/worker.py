@@ -22,6 +22,7 @@ class WorkerSettings(NodeSettings):
     """Settings of one worker."""
 
     worker_url: str
+    """URL at which masters and other workers of its data centre reach it."""
     heartbeat: Annotated[float, Field(gt=0)] = 0.5
     """Seconds between heartbeats while nothing else is published."""
     update_timeout: Annotated[float, Field(gt=0)] = 30.0
