@@ -270,7 +270,7 @@ class QuadlogCluster:
         """Make the cluster as it was at its start, but for the log: the next test continues it.
 
         Links are healed and fast, killed and paused processes run, there are no quads, no named graphs and no controls.
-        The index goes on, idempotency keys stay known, and settings that were changed by `/config` stay.
+        The index goes on, idempotency keys stay known, and settings that were changed by an entry stay.
 
         Raises:
             SetupError: a process has ended by itself, or the cluster takes no writes.

@@ -80,13 +80,8 @@ class QuadlogContainer(DockerContainer):
     ) -> None:
         """Prepare a container; `start`, or entering the context, starts it.
 
-        Args:
-            image: image of the same version of quadlog; None: `QUADLOG_IMAGE`, or `quadlog`.
-            dcs: number of data centres.
-            masters: number of masters in each.
-            workers: number of workers in each.
-            settings: settings of masters and workers by their names, such as `max-peer-lag`.
-            kwargs: further arguments of docker-py's `containers.create`.
+        `image` is of the same version of quadlog, None: `QUADLOG_IMAGE`, or `quadlog`.  `kwargs` are further arguments
+        of docker-py's `containers.create`, all others as of `QuadlogCluster`.
 
         Raises:
             SetupError: no Docker daemon answers.

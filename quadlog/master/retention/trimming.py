@@ -83,17 +83,9 @@ class Trimming:
     ) -> None:
         """Prepare; the first check is after `every_s` seconds.
 
-        Args:
-            kafka: bootstrap servers of this data centre.
-            topics: its topics.
-            limits: returns the limits of its log; callable from any thread.
-            every_s: seconds between two checks.
-            begin: runs a function in another thread.
-            say: publishes a checkpoint.
-            chain_at: chain hash of the local entry at an index; callable from any thread.
-            archive: as `archived_until`, by an index; None: there is no archive.
-            needs_of_backups: as the function of this name; None: there are no backups.
-
+        `limits` returns the limits of the log, and `chain_at` the chain hash of the local entry at an index; any thread
+        may call them.  `begin` runs a function in another thread, `say` publishes a checkpoint.  `archive` is as
+        `archived_until`, by an index, and `needs_of_backups` as the function of this name; None: there are none.
         """
         self._kafka, self._topics, self._limits = kafka, topics, limits
         self._every_ms, self._begin = every_s * 1000, begin
