@@ -37,6 +37,9 @@ class ReadRequirement:
     """Beginning of the chain hash at that index, as reported by `Quadlog-Index`; empty: any."""
 
 
+_PLAIN: Final = {consistency: ReadRequirement(consistency=consistency) for consistency in Consistency}
+
+
 def wanted(consistency: str | None, min_index: str | None, default: Consistency) -> ReadRequirement:
     """Return what the headers `Quadlog-Consistency` and `Quadlog-Min-Index` request.
 
@@ -53,7 +56,7 @@ def wanted(consistency: str | None, min_index: str | None, default: Consistency)
         message = f"Quadlog-Consistency is one of {', '.join(Consistency)}, not {consistency!r}"
         raise UserError(message) from None
     if min_index is None:
-        return ReadRequirement(consistency=asked)
+        return _PLAIN[asked]
     point = _POINT.fullmatch(min_index.strip().lower())
     if point is None:
         raise UserError(f"Quadlog-Min-Index is an index, or what Quadlog-Index said, not {min_index!r}")

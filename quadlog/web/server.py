@@ -178,6 +178,8 @@ def config_of(app: Any, *, shutdown_s: int) -> uvicorn.Config:  # noqa: ANN401 -
         timeout_graceful_shutdown=shutdown_s,
         log_level="warning",
         access_log=False,
+        server_header=False,
+        proxy_headers=False,
         lifespan="off",
     )
 

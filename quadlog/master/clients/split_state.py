@@ -146,7 +146,7 @@ def split_headers(cluster: ClusterView) -> Sequence[tuple[bytes, bytes]]:
     `side` is `unknown` if exactly half of the voting data centres are here: the others may be elsewhere, or lost.
     """
     fork = cluster.standing.fork
-    if cluster.has_majority or fork is None or not cluster.is_peer:
+    if fork is None or cluster.has_majority or not cluster.is_peer:
         return ()
     side = "unknown" if cluster.is_half else "minority"
     return ((b"quadlog-split", f"fork={fork}; side={side}".encode()),)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import httpx
 
@@ -50,8 +49,7 @@ WITHOUT_BODY: Final = frozenset({"GET", "HEAD"})
 _FINAL: Final = FINAL.lower().encode()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadRequest:
+class ReadRequest(NamedTuple):
     """A read as it is passed on."""
 
     method: str
@@ -71,8 +69,7 @@ class ReadRequest:
         return Message(self.method.encode(), target, headers, self.body, is_repeatable=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadReply:
+class ReadReply(NamedTuple):
     """The beginning of an answer."""
 
     status: int

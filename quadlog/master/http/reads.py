@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import quote, urlencode
@@ -213,7 +212,7 @@ class ReadRouter:
             (b"quadlog-min-index", b"%d" % at_least),
         ]
         return await self._read_proxy.ask_master(
-            url, replace(question, path=path, query_string=query, headers=headers)
+            url, question._replace(path=path, query_string=query, headers=headers)
         )
 
     async def _needed(self, asked: ReadRequirement) -> int:
