@@ -146,6 +146,7 @@ def test_an_update_that_makes_a_control_endless_is_rejected(impatient: Cluster) 
     """Those that come after it, and do not, are not; the control can be deleted."""
     before = impatient.wait_until_equal()
     assert put(impatient, ENDLESS_ONCE, "text/turtle").status_code == 204
+    impatient.wait_until_equal()  # it is set by a master of the other data centre
     update, updates = "INSERT DATA { <urn:x> a <urn:Trigger> }", f"{impatient.masters[0]}/update"
     dry = HTTP.post(f"{updates}?dry-run=true", content=update, headers=UPDATE).json()
     assert dry["outcome"] == "REJECTED"
