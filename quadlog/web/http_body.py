@@ -62,7 +62,8 @@ async def read_body(
         UserError: the client disconnected before its end, or the body is missing or not as long as announced.
 
     """
-    length = request.headers.get("content-length", "")
+    headers = request.scope["headers"]
+    length = next((value.decode("latin-1") for name, value in headers if name == b"content-length"), "")
     if length.isdigit() and int(length) > limit:
         raise TooLarge(refusal or too_large(limit))
     chunks: list[bytes] = []
@@ -92,7 +93,7 @@ def _check_size(request: Request, size: int, length: str) -> None:
         raise UserError(
             f"the body has {size} bytes, and Content-Length says {length}: send it again; nothing was done"
         )
-    if not size and not length and request.method in WITH_BODY:
+    if not size and not length and request.scope["method"] in WITH_BODY:
         raise UserError(
             f"{request.method} needs a body, and none came: send one, or Content-Length: 0 for an empty one;"
             " nothing was done"

@@ -137,7 +137,10 @@ class ConnectionPool:
             try:
                 if not isinstance(message.body, bytes):
                     await _send(connection, message, message.body, seconds.write)
-                await _head_of(response, seconds.read)
+                if seconds.read is None:
+                    await response.head()
+                else:
+                    await _head_within(response, seconds.read)
             except (httpx.RemoteProtocolError, httpx.ReadError):
                 response.close()
                 if reused is None or response.is_begun or not message.is_repeatable:
@@ -223,10 +226,7 @@ async def _taken(connection: HttpConnection, piece: bytes, seconds: float | None
         raise httpx.WriteTimeout(f"the server took nothing for {seconds} s") from error
 
 
-async def _head_of(response: HttpResponse, seconds: float | None) -> None:
-    if seconds is None:
-        await response.head()
-        return
+async def _head_within(response: HttpResponse, seconds: float) -> None:
     try:
         async with asyncio.timeout(seconds):
             await response.head()

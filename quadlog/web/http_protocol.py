@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -22,6 +23,47 @@ TOO_LONG: Final = (
     " nothing was done, and the connection is closed"
 )
 
+SMALL: Final = 4096
+"""Bytes that wait for what follows them."""
+
+
+class CombiningTransport:
+    """Transport that sends a small piece together with the one that is written next, in the same turn of the loop.
+
+    uvicorn writes the head of an answer and its body separately, and uvloop sends at once: two packets, of which each
+    costs both ends a system call, and the receiver a turn of its loop.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport, self._held = transport, b""
+        self._call_soon: Final = asyncio.get_running_loop().call_soon
+        self.is_closing: Final = transport.is_closing
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of the transport
+        """Return what is the transport's own."""
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send what is held and these bytes; or hold them, if they are few and nothing is held."""
+        if self._held:
+            held, self._held = self._held, b""
+            self._transport.writelines((held, data))
+        elif len(data) > SMALL:
+            self._transport.write(data)
+        else:
+            self._held = data
+            self._call_soon(self._flush)
+
+    def close(self) -> None:
+        """Close the connection when all that was written is sent."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        held, self._held = self._held, b""
+        if held and not self.is_closing():
+            self._transport.write(held)
+
 
 class Http1Protocol(HttpToolsProtocol):
     """Protocol that declines every offer to upgrade: the request is served as HTTP/1.1, with its body.
@@ -36,6 +78,10 @@ class Http1Protocol(HttpToolsProtocol):
     _is_in_head = True
     _served: RequestResponseCycle | None = None
     """The request that is being answered; pipelined requests after it wait."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Serve a connection."""
+        super().connection_made(cast("asyncio.Transport", CombiningTransport(transport)))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Notify the request that is being answered, even if another request waits after it."""
@@ -86,7 +132,10 @@ class Http1Protocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a header without the whitespace around its value, which is not part of it (RFC 9110, section 5.5)."""
-        super().on_header(name, value.strip(b" \t"))
+        name, value = name.lower(), value.strip(b" \t")
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """Serve the request, unless it must be parsed again."""

@@ -84,6 +84,11 @@ class HttpResponse:
         """True if the body has ended and no byte of it waits to be read."""
         return self.is_complete and not self._pieces
 
+    @property
+    def is_waited_for(self) -> bool:
+        """True if no piece is here, and more may come: `piece` would wait."""
+        return not (self._pieces or self.is_complete or self._error is not None)
+
     async def head(self) -> None:
         """Wait for status and headers.
 

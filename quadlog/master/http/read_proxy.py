@@ -117,8 +117,12 @@ class ReadProxy:
             with asked.scope:
                 response = await self._pool.request(origin, question.message(host, prefix), SECONDS)
                 relay.response = response
-                await _raise_if_refused(response)
-            with asked.scope:
+                if response.status in TRY_ANOTHER:
+                    await _raise_if_refused(response)
+            if response.is_waited_for:
+                with asked.scope:
+                    first = await response.piece()
+            else:
                 first = await response.piece()
         except httpx.HTTPError as error:
             await relay.aclose()
@@ -255,7 +259,7 @@ class AnswerRelay:
 
 async def _raise_if_refused(response: HttpResponse) -> None:
     """Raise NoReadReply, with the reason, if the target refused the read and another one may succeed."""
-    if response.status not in TRY_ANOTHER or any(name == _FINAL for name, _ in response.headers):
+    if any(name == _FINAL for name, _ in response.headers):
         return
     body = b"".join([piece async for piece in response.pieces()])
     text = body.decode(errors="replace").strip()

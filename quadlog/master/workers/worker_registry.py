@@ -173,14 +173,18 @@ class WorkerRegistry:
     def for_read(self, now: float, at_least: int) -> list[Worker]:
         """Return the workers that may answer a read, least busy first: those at index `at_least` or above."""
         able = [worker for worker in self.live(now) if worker.beat.applied.index >= at_least]
-        return sorted(
-            able,
-            key=lambda worker: (
-                now - worker.failed_at < SINK_MS,
-                worker.reading,
-                worker.beat.evaluating,
-                worker.asked_last,
-            ),
+        return (
+            able
+            if len(able) == 1
+            else sorted(
+                able,
+                key=lambda worker: (
+                    now - worker.failed_at < SINK_MS,
+                    worker.reading,
+                    worker.beat.evaluating,
+                    worker.asked_last,
+                ),
+            )
         )
 
     def why_not(self, worker: Worker, now: float, at_least: int) -> str:

@@ -6,7 +6,7 @@ import ast
 import inspect
 import re
 import textwrap
-from enum import EnumType
+from enum import Enum
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
@@ -63,7 +63,9 @@ def limits(info: FieldInfo) -> Iterator[str]:
             if (bound := getattr(limit, name, None)) is not None:
                 yield f"{word} {bound}"
     kinds = (info.annotation, *get_args(info.annotation))
-    choices = [str(one) for kind in kinds if isinstance(kind, EnumType) for one in kind]
+    choices = [
+        str(one) for kind in kinds if isinstance(kind, type) and issubclass(kind, Enum) for one in kind
+    ]
     choices += [one for one in kinds if isinstance(one, str)]
     if choices:
         yield "one of " + ", ".join(f"`{one}`" for one in choices)
