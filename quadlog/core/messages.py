@@ -78,7 +78,7 @@ class LoggedDigests(Protocol):
         ...
 
 
-class Branch(Protocol):
+class JoinedLog(Protocol):
     """Log of a stronger side, to which a joiner gives way.  It was read next to the own log and is durable here.
 
     Up to `fork` it is the own log, after that it is the other side's.  The master to which the joiner gives
@@ -87,7 +87,7 @@ class Branch(Protocol):
 
     @property
     def own(self) -> LogPosition:
-        """End of the own log when the branch was read; if the own log has changed, the branch must be read again."""
+        """End of the own log when this one was read; if the own log has changed, this one must be read again."""
         ...
 
     @property
@@ -109,7 +109,7 @@ class Branch(Protocol):
         ...
 
     def tail(self, index: int, length: int) -> Sequence[tuple[LogPosition, Pair]]:
-        """Return the newest entries of the branch up to an index, oldest first, at most `length`."""
+        """Return the newest entries of the joined log up to an index, oldest first, at most `length`."""
         ...
 
     def marks(self, index: int) -> Sequence[tuple[LogPosition, Pair]]:
@@ -122,10 +122,10 @@ class Branch(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BranchExtended:
+class JoinedLogRead:
     """More of the log of the side that this master is joining was read."""
 
-    branch: Branch
+    joined_log: JoinedLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +176,7 @@ Input: TypeAlias = (
     Submitted
     | Acquired
     | PostReceived
-    | BranchExtended
+    | JoinedLogRead
     | Voided
     | FoundSynchronous
     | Promoted
@@ -189,9 +189,9 @@ Input: TypeAlias = (
 
 
 class Adopted(NamedTuple):
-    """The log becomes the branch up to `last`: the own log up to the fork, or to `last` if that precedes it."""
+    """The log becomes the joined log up to `last`: the own log up to the fork, or to `last` if that precedes it."""
 
-    branch: Branch
+    joined_log: JoinedLog
     last: LogPosition
     ended: Mapping[bytes, int] = MappingProxyType({})
     """Own transactions after the fork that ended: their ids, and the indexes that they had."""
@@ -199,7 +199,7 @@ class Adopted(NamedTuple):
     @property
     def kept(self) -> int:
         """Index of the last entry of the own log that is kept."""
-        return min(self.branch.fork.index, self.last.index)
+        return min(self.joined_log.fork.index, self.last.index)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

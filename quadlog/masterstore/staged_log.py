@@ -4,10 +4,10 @@
     beside_ids     id -> index + hash of the body      of these entries
     beside_bodies  id + digest -> payload              of these entries
 
-`meta` holds the branch that is being read (``branch``: the view that is being joined, the fork, the end of the local
+`meta` holds the joined log that is being read (the view that is being joined, the fork, the end of the local
 log) and, from an adoption until all entries have been moved, the index up to which they were adopted (``adopted``).
 
-All other masters wait during an adoption, so adopting a branch of 100,000 entries takes no longer than one of ten:
+All other masters wait during an adoption, so adopting a joined log of 100,000 entries takes no longer than one of ten:
 the mark ``adopted`` makes these families part of the local log, and their contents are moved to the rest of it in
 pieces.  Until then, an entry, id or payload of the local log is looked up in both places.
 """
@@ -23,8 +23,8 @@ from quadlog import codec
 from quadlog.core.agreement.limbo import marks_of
 from quadlog.core.model import LogPosition, Pair, Payload, Transaction, body_hash
 from quadlog.errors import StateError
+from quadlog.masterstore.joined_log import JoinedCache, JoinStart, StagedJoinedLog, up_to
 from quadlog.masterstore.rows import ID, INDEX, LOGGED, logged_at, logged_from, logged_id, newest
-from quadlog.masterstore.staged_branch import BranchCache, BranchStart, StagedBranch, up_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ BEHIND_ALL: Final = b"\xff" * 64
 
 
 class StagedLog:
-    """The branch in a master's store.  Modified only by the thread that writes the store."""
+    """The joined log in a master's store.  Modified only by the thread that writes the store."""
 
     def __init__(
         self,
@@ -56,10 +56,10 @@ class StagedLog:
         handles: Mapping[str, ColumnFamily],
         write: Callable[[WriteBatch], None],
     ) -> None:
-        """Continue the branch that was being read, and complete an interrupted adoption; `write` also syncs."""
+        """Continue the joined log that was being read, and complete an interrupted adoption; `write` also syncs."""
         self.families: Final = families
         self._handles, self._write = handles, write
-        self._reading = BranchCache()
+        self._reading = JoinedCache()
         value: bytes | None = families["meta"].get(b"adopted")
         self._adopted = None if value is None else int(INDEX.unpack(value)[0])
         """Index up to which these entries are the local log; None: none of them are."""
@@ -70,10 +70,10 @@ class StagedLog:
         self._reading.ids = {name: ID.unpack(value)[0] for name, value in ids}
         self._reading.marks = marks_of(logged_from(families["beside"], 1))
 
-    # --- reading a branch -------------------------------------------------------------------------
+    # --- reading a joined log ---------------------------------------------------------------------
 
     def begin(self, fork: LogPosition, view: bytes, own: LogPosition) -> None:
-        """Start to read another log, and delete the branch that was read before.
+        """Start to read another log, and delete the joined log that was read before.
 
         Args:
             fork: the last entry that both logs have.
@@ -85,11 +85,11 @@ class StagedLog:
         batch = WriteBatch(raw_mode=True)
         self._clear(batch)
         said = [view.hex(), *((point.index, point.chain.hex()) for point in (fork, own))]
-        batch.put(b"branch", json.dumps(said).encode(), self._handles["meta"])
+        batch.put(b"joined_log", json.dumps(said).encode(), self._handles["meta"])
         self._write(batch)
 
     def drop(self) -> None:
-        """Delete the branch, unless it has been adopted."""
+        """Delete the joined log, unless it has been adopted."""
         if self._adopted is not None:
             return
         batch = WriteBatch(raw_mode=True)
@@ -99,12 +99,12 @@ class StagedLog:
     def _clear(self, batch: WriteBatch) -> None:
         for name in FAMILIES:
             batch.delete_range(b"", BEHIND_ALL, self._handles[name])
-        batch.delete(b"branch", self._handles["meta"])
+        batch.delete(b"joined_log", self._handles["meta"])
         self._end_reading()
 
     def _end_reading(self) -> None:
         self._reading.is_live = False
-        self._reading = BranchCache()
+        self._reading = JoinedCache()
 
     def add(self, entries: Sequence[LoggedEntry]) -> None:
         """Append entries from the other side's agreed topic, in one synced write.
@@ -113,9 +113,9 @@ class StagedLog:
             StateError: an entry does not follow the one before.
 
         """
-        branch = self.branch()
-        assert branch is not None, "a branch is begun before entries are added"
-        last, batch, read = branch.last, WriteBatch(raw_mode=True), list[tuple[LogPosition, Pair]]()
+        joined_log = self.joined_log()
+        assert joined_log is not None, "a joined log is begun before entries are added"
+        last, batch, read = joined_log.last, WriteBatch(raw_mode=True), list[tuple[LogPosition, Pair]]()
         log, ids, bodies = (self._handles[name] for name in FAMILIES)
         for entry in entries:
             if entry.index != last.index + 1 or entry.previous != last.chain:
@@ -134,7 +134,7 @@ class StagedLog:
         self._reading.marks += marks_of(read)
 
     def truncate(self, index: int) -> None:
-        """Delete the entries after an index, which the other side has given up; branches returned before are invalid.
+        """Delete the entries after an index, which the other side gave up; earlier results of `joined_log` are invalid.
 
         Args:
             index: index of the last entry to keep; not before the fork.
@@ -147,15 +147,15 @@ class StagedLog:
             batch.delete(pair.id, ids)
             batch.delete(b"".join(pair.key), bodies)
         self._write(batch)
-        kept = BranchCache()
+        kept = JoinedCache()
         kept.ids = {name: at for name, at in self._reading.ids.items() if at <= index}
         kept.marks = [one for one in self._reading.marks if one[0].index <= index]
         self._reading.is_live = False
         self._reading = kept
 
-    def branch(self) -> StagedBranch | None:
-        """Return the branch as far as it was read; None if none is being read."""
-        value: bytes | None = self.families["meta"].get(b"branch")
+    def joined_log(self) -> StagedJoinedLog | None:
+        """Return the joined log as far as it was read; None if none is being read."""
+        value: bytes | None = self.families["meta"].get(b"joined_log")
         if value is None:
             return None
         view, *points = json.loads(value)
@@ -163,19 +163,19 @@ class StagedLog:
         index = newest(self.families["beside"])
         found = logged_at(self.families["beside"], index)
         last = fork if found is None else LogPosition(index, found[0])
-        return StagedBranch(self, self._reading, BranchStart(bytes.fromhex(view), fork, own), last)
+        return StagedJoinedLog(self, self._reading, JoinStart(bytes.fromhex(view), fork, own), last)
 
     # --- adopting ---------------------------------------------------------------------------------
 
     def adopt(self, batch: WriteBatch, adopted: Adopted) -> None:
-        """Add an adoption to a batch: the branch becomes the local log up to `adopted.last`.
+        """Add an adoption to a batch: the joined log becomes the local log up to `adopted.last`.
 
         Call `adopted` after the batch is written.  The batch deletes the payloads of local entries that are cut;
         payloads that must wait again have to be put into the batch after this call.
         """
-        branch, kept = adopted.branch, adopted.kept
-        assert isinstance(branch, StagedBranch)
-        assert branch.is_live, "what was read beside is still what is read"
+        joined_log, kept = adopted.joined_log, adopted.kept
+        assert isinstance(joined_log, StagedJoinedLog)
+        assert joined_log.is_live, "what was read beside is still what is read"
         log, ids, payloads, rejected, meta = (
             self._handles[name] for name in ("log", "ids", "payloads", "rejected", "meta")
         )
@@ -184,7 +184,7 @@ class StagedLog:
             batch.delete(pair.id, ids)
             batch.delete(b"".join(pair.key), payloads)
         batch.delete_range(INDEX.pack(kept + 1), BEHIND_ALL, rejected)
-        batch.delete(b"branch", meta)
+        batch.delete(b"joined_log", meta)
         batch.put(b"adopted", INDEX.pack(adopted.last.index), meta)
 
     def adopted(self, last: int) -> None:

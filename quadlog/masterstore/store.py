@@ -136,7 +136,7 @@ class MasterStore:
         self.incarnation: Final = self._incarnation(before)
         self._limbo = self._number(b"limbo")
         self.beside: Final = staged_log.StagedLog(self._families, self._handles, self._write)
-        """The branch: entries of a stronger side's log."""
+        """The joined log: entries of a stronger side's log."""
         self.digests: Final = self.beside
         """Digests of the log's entries, by id."""
         self.bootstrap_log: Final = BootstrapLog(self._families, self._handles, self._write)
@@ -444,7 +444,7 @@ class MasterStore:
 def _cut_of(save: Save, adopted: Adopted, held: int) -> Cut:
     """Return the cut that is written to the agreed topic for an adoption."""
     assert save.standing is not None, "a view is installed with every adoption"
-    view, chain = save.standing.view, adopted.branch.chain_at(held)
+    view, chain = save.standing.view, adopted.joined_log.chain_at(held)
     assert chain is not None, "the topic holds no more than there is"
     return Cut(epoch=view.epoch, lineage=view.id, index=held, chain=chain)
 

@@ -17,14 +17,14 @@ from tests.support.workers.branches import JOINED, Logs
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from quadlog.masterstore.staged_branch import StagedBranch
+    from quadlog.masterstore.joined_log import StagedJoinedLog
 
 
 def adopt(logs: Logs, store: MasterStore, last: int = 6, held: int = 0) -> Adopted:
     """Give way to their log up to an index: 4 waits again, and so does what only they have behind it, if it is here."""
     logs.saved(store)
     logs.begin(store)
-    branch = store.beside.branch()
+    branch = store.beside.joined_log()
     assert branch is not None
     adopted = Adopted(branch, logs.others[last - 1].point)
     again = [entry for entry in logs.entries if entry.pair.id not in branch.digests(last)]
@@ -53,7 +53,7 @@ def check_adopted(logs: Logs, store: MasterStore, last: int = 6) -> None:
     for entry in log[3:]:  # what was read beside does not tell where its client was
         stored, payload = store.payload(entry.pair.key), logs.payloads[entry.pair.key]
         assert stored == replace(payload, origin_dc="")
-    assert store.beside.branch() is None
+    assert store.beside.joined_log() is None
     assert not any(list(store._families[name].keys()) for name in ("beside", "beside_ids", "beside_bodies"))
 
 
@@ -66,7 +66,7 @@ def test_who_gives_way_has_their_log_and_what_only_it_had_waits(
         adopted = adopt(logs, store, last)
         assert [p.transaction.id in store.digests for p in logs.theirs] == [n < last for n in range(6)]
         check_adopted(logs, store, last)
-        ids = adopted.branch.digests(last)
+        ids = adopted.joined_log.digests(last)
         assert [p.transaction.id in ids for p in logs.theirs] == [n < last for n in range(6)]
     with opened(tmp_path) as store:
         check_adopted(logs, store, last)
@@ -77,7 +77,7 @@ def test_a_control_entry_that_is_cut_leaves_nothing(tmp_path: Path, logs: Logs) 
     with opened(tmp_path) as store:
         logs.saved(store)
         logs.begin(store)
-        branch = store.beside.branch()
+        branch = store.beside.joined_log()
         assert branch is not None
         logs.save(store, adopted=Adopted(branch, branch.last))
         assert store.payload(logs.own[3].transaction.key) is None
@@ -89,7 +89,7 @@ def test_what_is_agreed_with_the_other_log_stands_behind_it(tmp_path: Path, logs
     with opened(tmp_path) as store:
         logs.saved(store)
         logs.begin(store)
-        branch = store.beside.branch()
+        branch = store.beside.joined_log()
         assert branch is not None
         [entry] = entries_of([logs.own[3]], after=branch.last)
         logs.save(store, adopted=Adopted(branch, branch.last), acquired=[logs.own[3]], entries=[entry])
@@ -105,7 +105,7 @@ def test_a_payload_that_waited_and_is_in_their_log_stays(tmp_path: Path, logs: L
         logs.saved(store)
         logs.save(store, acquired=[waiting], enqueued=[pair_of(waiting, 99)])
         logs.begin(store)
-        branch = store.beside.branch()
+        branch = store.beside.joined_log()
         assert branch is not None
         logs.save(store, adopted=Adopted(branch, branch.last), unneeded=[waiting.transaction.key])
         assert store.payload(waiting.transaction.key) == replace(waiting, origin_dc="")
@@ -120,7 +120,7 @@ def test_rejections_of_what_is_cut_are_forgotten(tmp_path: Path, logs: Logs) -> 
         logs.save(store, taken=early)
         logs.saved(store)
         logs.begin(store)
-        branch = store.beside.branch()
+        branch = store.beside.joined_log()
         assert branch is not None
         late = Taken(positions={}, effects=(5, 1, 0), rejected={1: "never", 5: "of the branch that is cut"})
         logs.save(store, adopted=Adopted(branch, branch.last), taken=late)
@@ -142,7 +142,7 @@ class PowerFailure(Exception):
     """The process ends here."""
 
 
-def give_way(logs: Logs, store: MasterStore, branch: StagedBranch) -> None:
+def give_way(logs: Logs, store: MasterStore, branch: StagedJoinedLog) -> None:
     """Up to where all of it is in its place."""
     logs.save(
         store,
@@ -162,7 +162,7 @@ def test_who_dies_while_it_gives_way_has_done_so_or_not(
     with opened(tmp_path) as store:
         logs.saved(store)
         logs.begin(store)
-        branch = store.beside.branch()
+        branch = store.beside.joined_log()
         assert branch is not None
         left, write = writes, store._write
 
@@ -181,7 +181,7 @@ def test_who_dies_while_it_gives_way_has_done_so_or_not(
             check_adopted(logs, store)
         else:
             assert store.durable().last == logs.entries[-1].point
-            again = store.beside.branch()
+            again = store.beside.joined_log()
             assert again is not None
             assert again.last == branch.last
 
@@ -212,7 +212,7 @@ def test_what_is_on_its_way_to_its_place_is_found(
     with opened(tmp_path) as store:
         adopted = adopt(logs, store)
         assert looked_up(logs, store) == [(*point, True) for point in known]
-        ids = adopted.branch.digests(5)
+        ids = adopted.joined_log.digests(5)
         assert [payload.transaction.id in ids for payload in logs.theirs] == [True] * 5 + [False]
         assert logs.own[3].transaction.id not in store.digests, "of the branch that was cut"
         store.beside.drop()

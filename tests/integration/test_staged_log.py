@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 def test_a_branch_is_the_own_log_up_to_the_fork_and_theirs_from_there_on(tmp_path: Path, logs: Logs) -> None:
     with opened(tmp_path) as store:
         logs.saved(store)
-        assert store.beside.branch() is None
+        assert store.beside.joined_log() is None
         logs.begin(store, entries=1)
         store.beside.add(logs.said[1:])
     with opened(tmp_path) as store:
-        branch = store.beside.branch()
+        branch = store.beside.joined_log()
         assert branch is not None
         assert (branch.view, branch.fork, branch.own) == (JOINED.id, logs.fork, logs.entries[-1].point)
         assert branch.last == logs.others[-1].point
@@ -51,7 +51,7 @@ def test_own_entries_that_give_way_are_told_with_all_that_they_are(tmp_path: Pat
     with opened(tmp_path) as store:
         logs.saved(store)
         logs.begin(store)
-        branch = store.beside.branch()
+        branch = store.beside.joined_log()
         assert branch is not None
         for index in range(7):
             assert list(branch.given_way(index)) == [
@@ -66,7 +66,7 @@ def test_who_has_lost_a_payload_does_not_give_way(tmp_path: Path, logs: Logs) ->
         logs.saved(store)
         logs.save(store, unneeded=[logs.own[3].transaction.key])
         logs.begin(store)
-        branch = store.beside.branch()
+        branch = store.beside.joined_log()
         assert branch is not None
         with pytest.raises(StateError, match="entry 4 is to give way to another log"):
             branch.given_way(6)
@@ -80,18 +80,18 @@ def test_a_branch_that_is_read_no_more_stands_beside_another_log(
     with opened(tmp_path) as store:
         logs.saved(store)
         logs.begin(store)
-        branch = store.beside.branch()
+        branch = store.beside.joined_log()
         assert branch is not None
         if again == "begin":
             store.beside.begin(START, bytes(32), logs.entries[-1].point)
-            new = store.beside.branch()
+            new = store.beside.joined_log()
             assert new is not None
             assert (new.fork, new.last, new.own) == (START, START, logs.entries[-1].point)
             assert new.chain_at(4) is None
             assert payload_of(14).transaction.id not in new.digests(9)
         else:
             store.beside.drop()
-            assert store.beside.branch() is None
+            assert store.beside.joined_log() is None
         assert branch.own != logs.entries[-1].point
         assert branch.chain_at(5) is None
 
@@ -103,7 +103,7 @@ def test_what_does_not_follow_is_not_taken(tmp_path: Path, logs: Logs) -> None:
         for wrong in (logs.said[2], logs.said[0], replace(logs.said[1], previous=bytes(32))):
             with pytest.raises(StateError, match="does not follow"):
                 store.beside.add([wrong])
-        branch = store.beside.branch()
+        branch = store.beside.joined_log()
         assert branch is not None
         assert branch.last == logs.others[3].point
 
@@ -118,7 +118,7 @@ def test_a_branch_of_a_hundred_thousand_entries(tmp_path: Path) -> None:
             log = entries_of(payloads, after=last)
             store.beside.add([logged_entry(e, p) for e, p in zip(log, payloads, strict=True)])
             last = log[-1].point
-        branch = store.beside.branch()
+        branch = store.beside.joined_log()
         assert branch is not None
         assert branch.last == last
         assert branch.chain_at(100_000) == last.chain
@@ -139,7 +139,7 @@ def test_a_directory_of_an_earlier_version_opens(tmp_path: Path) -> None:
     earlier.close()
     with opened(tmp_path) as store:
         assert store.incarnation == b"i" * 16
-        assert store.beside.branch() is None
+        assert store.beside.joined_log() is None
         assert store.last_cut() is None
         Logs().saved(store)
 
@@ -155,16 +155,16 @@ def test_what_the_other_side_gave_up_is_not_in_the_branch(tmp_path: Path, logs: 
     with opened(tmp_path) as store:
         logs.saved(store)
         logs.begin(store)
-        before = store.beside.branch()
+        before = store.beside.joined_log()
         assert before is not None
         assert (before.last.index, len(before.marks(6))) == (6, 1)
         store.beside.truncate(5)
         assert (before.is_live, before.chain_at(5)) == (False, None)
-        kept = store.beside.branch()
+        kept = store.beside.joined_log()
         assert kept is not None
         assert (kept.marks(6), last.transaction.id in kept.digests(6)) == ([], False)
     with opened(tmp_path) as store:
-        branch = store.beside.branch()
+        branch = store.beside.joined_log()
         assert branch is not None
         assert branch.last == logs.others[4].point
         assert [branch.chain_at(index) for index in range(4, 8)] == [
@@ -173,7 +173,7 @@ def test_what_the_other_side_gave_up_is_not_in_the_branch(tmp_path: Path, logs: 
         gone = [payload.transaction.id for payload in logs.theirs[5:]]
         assert not [one for one in gone if one in branch.digests(7)]
         store.beside.add(logs.said[2:])
-        again = store.beside.branch()
+        again = store.beside.joined_log()
         assert again is not None
         assert again.last == logs.others[-1].point
         assert [one for one in gone if one in again.digests(7)] == gone
@@ -199,7 +199,7 @@ def test_the_digests_of_a_branch_are_those_of_its_entries(tmp_path: Path, logs: 
     with opened(tmp_path) as store:
         logs.saved(store)
         logs.begin(store)
-        branch = store.beside.branch()
+        branch = store.beside.joined_log()
         assert branch is not None
         for index in range(7):
             digests = branch.digests(index)

@@ -33,8 +33,8 @@ from quadlog.core.membership.views import Views
 from quadlog.core.messages import (
     Acquired,
     AgreementLimits,
-    BranchExtended,
     FoundSynchronous,
+    JoinedLogRead,
     LocalStatus,
     Now,
     PostingPace,
@@ -301,8 +301,8 @@ class Agreement:
                 self._acquire(transaction)
             case PostReceived(post=post):
                 self._collect(post)
-            case BranchExtended(branch=branch):
-                self._view_change.branch = branch
+            case JoinedLogRead(joined_log=joined_log):
+                self._view_change.joined_log = joined_log
                 self._pacing.note_news()
                 self._install()
             case Voided(node=node, incarnation=incarnation):
@@ -427,7 +427,7 @@ class Agreement:
         if has_voted or changed:
             self._pacing.note_news()
             if self.standing.joining is None:
-                self._view_change.branch = None
+                self._view_change.joined_log = None
         if has_voted:
             self._install()
 

@@ -17,7 +17,7 @@ from quadlog.core.model import Pair, Transaction, TransactionKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from quadlog.core.messages import Branch
+    from quadlog.core.messages import JoinedLog
     from quadlog.core.model import LogPosition, Post, View
     from quadlog.core.queues.progress import Progress
     from quadlog.core.queues.queue import IncomingQueue
@@ -66,12 +66,12 @@ class RebasedQueue(NamedTuple):
 
 def rebased_queue(
     queue: IncomingQueue,
-    branch: Branch,
+    joined_log: JoinedLog,
     last: LogPosition,
     inherited: frozenset[Pair],
     stamp: Callable[[], int],
 ) -> RebasedQueue | None:
-    """Return what a master keeps that gives way to `branch` up to `last`; None while an inherited payload is missing.
+    """Return what a master keeps that gives way to a log up to `last`; None while an inherited payload is missing.
 
     Only TX entries are submitted again: control entries of a branch that was cut end with it.  Their payloads are kept:
     a pair of them may wait on the stronger side, and their arrival is not reported a second time.
@@ -82,8 +82,8 @@ def rebased_queue(
     A payload whose id the stronger side has with another one is kept, too: the two may part again.
     """
     given_way, logged = (
-        [transaction for _, transaction in branch.given_way(last.index)],
-        branch.digests(last.index),
+        [transaction for _, transaction in joined_log.given_way(last.index)],
+        joined_log.digests(last.index),
     )
     before = queue.transactions()
     pairs = {pair for pair in inherited if pair.id not in logged}
@@ -110,7 +110,7 @@ def rebased_queue(
         regained=[transaction for transaction in given_way if transaction.key in kept],
         ended={
             transaction.id: index
-            for index, transaction in enumerate(given_way, min(branch.fork.index, last.index) + 1)
+            for index, transaction in enumerate(given_way, min(joined_log.fork.index, last.index) + 1)
             if transaction.kind is TransactionKind.CONFIG
             and transaction.id not in logged
             and transaction.id not in known

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from quadlog.core.agreement.inheritance import RebasedQueue
-    from quadlog.core.messages import Branch, LoggedDigests, RecoveredState
+    from quadlog.core.messages import JoinedLog, LoggedDigests, RecoveredState
     from quadlog.core.model import LogPosition, View
 
 
@@ -77,12 +77,12 @@ class LocalState:
         for key in twins:
             self._twins[key] = self.log.last.index
 
-    def adopt(self, branch: Branch, last: LogPosition, rebased_queue: RebasedQueue) -> None:
-        """Replace the log by a branch up to `last`, and the queue by the rebased one."""
-        tail, logged = branch.tail(last.index, self._length), branch.digests(last.index)
+    def adopt(self, joined_log: JoinedLog, last: LogPosition, rebased_queue: RebasedQueue) -> None:
+        """Replace the log by a joined log up to `last`, and the queue by the rebased one."""
+        tail, logged = joined_log.tail(last.index, self._length), joined_log.digests(last.index)
         self.log = SynchronisedQueue(last, tail, logged=logged, length=self._length)
-        self.changes.adopted = Adopted(branch, last, rebased_queue.ended)
-        self.limbo.cut(min(branch.fork.index, last.index), branch.marks(last.index))
+        self.changes.adopted = Adopted(joined_log, last, rebased_queue.ended)
+        self.limbo.cut(min(joined_log.fork.index, last.index), joined_log.marks(last.index))
         self.changes.acquired += rebased_queue.regained
         self.changes.released += rebased_queue.released
         self.replace_queue(rebased_queue.pairs, rebased_queue.acquired)

@@ -14,7 +14,7 @@ from quadlog.core.membership.views import Continuation
 if TYPE_CHECKING:
     from quadlog.core.agreement.inheritance import InheritedState
     from quadlog.core.agreement.shared import Shared
-    from quadlog.core.messages import Branch
+    from quadlog.core.messages import JoinedLog
     from quadlog.core.model import LogPosition, Pair, View
 
 
@@ -22,20 +22,24 @@ class ViewChange:
     """Transition from the installed view to the view that was voted for."""
 
     def __init__(self, shared: Shared) -> None:
-        """Start without a branch."""
+        """Start without a joined log."""
         self._views: Final = shared.views
         self._local_state: Final = shared.local_state
         self._members: Final = shared.progress.members
         self._stamp: Final = shared.clock.stamp
-        self.branch: Branch | None = None
+        self.joined_log: JoinedLog | None = None
         """The part of the stronger side's log that was read."""
         self._lacks: Pair | None = None
 
     @property
     def beside(self) -> LogPosition | None:
-        """Position up to which the stronger side's log was read; None if there is no branch, or the own log changed."""
-        branch = self.branch
-        return branch.last if branch is not None and branch.own == self._local_state.log.last else None
+        """Position up to which the stronger side's log was read; None if none is, or the own log changed."""
+        joined_log = self.joined_log
+        return (
+            joined_log.last
+            if joined_log is not None and joined_log.own == self._local_state.log.last
+            else None
+        )
 
     def may_wait_for(self, transaction_id: bytes) -> bool:
         """Return whether a view may be installed now that the payload of this transaction is here."""
@@ -98,12 +102,12 @@ class ViewChange:
 
         What only this side had is submitted again.
         """
-        local_state, branch, lead = self._local_state, self.branch, inherited.lead
+        local_state, joined_log, lead = self._local_state, self.joined_log, inherited.lead
         own = self._members.get(self._views.node)
         assert lead is not None
         if (
-            branch is None
-            or branch.own != local_state.log.last
+            joined_log is None
+            or joined_log.own != local_state.log.last
             or own is None
             or own.said is None
             or own.said.ballot != ballot
@@ -111,11 +115,11 @@ class ViewChange:
             return False
         if local_state.changes.entries or local_state.changes.adopted:
             return False  # these changes must be saved first
-        if branch.chain_at(lead.base.index) != lead.base.chain:
-            return False  # the branch is not read so far
-        kept = rebased_queue(local_state.queue, branch, lead.base, inherited.pairs, self._stamp)
+        if joined_log.chain_at(lead.base.index) != lead.base.chain:
+            return False  # the joined log is not read so far
+        kept = rebased_queue(local_state.queue, joined_log, lead.base, inherited.pairs, self._stamp)
         if kept is None:
             return False
-        local_state.adopt(branch, lead.base, kept)
-        self.branch = None
+        local_state.adopt(joined_log, lead.base, kept)
+        self.joined_log = None
         return True

@@ -1,15 +1,14 @@
-"""The state of a split, for clients and operators: silent members, and the reason why no write can be agreed."""
+"""The state of a split, for clients and operators: silent members, troubles and headers."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from math import ceil, inf
+from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from quadlog.core.cluster_settings import SplitRecovery
 from quadlog.core.membership.electorate import are_majority
-from quadlog.errors import NoMajority, Unavailable
 from quadlog.master.workers.alarms import AlarmName, Trouble
 
 if TYPE_CHECKING:
@@ -20,12 +19,6 @@ if TYPE_CHECKING:
 
 MISSED_ROUNDS: Final = 3
 """Idle rounds without a post after which a master counts as silent; one that goes on may miss two."""
-PATIENCE_ROUNDS: Final = 5
-"""Idle rounds, but at least `PATIENCE_MS`, for which a write waits for a silent member; a later one is refused."""
-PATIENCE_MS: Final = 5000.0
-"""A master, or its broker, that is restarted is heard again before that."""
-RETRY_S: Final = 5
-"""Seconds after which a client may try again where the end of the wait is not known."""
 
 
 class SilentMember(NamedTuple):
@@ -60,27 +53,6 @@ def silent_members(cluster: ClusterView, moment: float) -> list[SilentMember]:
     silent = [SilentMember(name, moment - at, lag) for name, at in cluster.last_heard.items()]
     late = [one for one in silent if one.silent_ms > MISSED_ROUNDS * cluster.idle]
     return sorted(late, key=lambda one: (-one.silent_ms, one.node))
-
-
-def obstacle(cluster: ClusterView, moment: float) -> Unavailable | None:
-    """Return why a new write cannot be agreed now; None if it can.  `moment`: steady milliseconds."""
-    if not cluster.may_agree:
-        members = ", ".join(cluster.view.members) or "nobody"
-        return NoMajority(
-            f"{cluster.node} is on a side without a majority of the voting data centres (members of its view:"
-            f" {members}), which agrees on nothing while split-recovery is {cluster.settings.split_recovery}. Nothing"
-            " was logged: write at a master of the majority, or again when the split is over",
-            retry_after=RETRY_S,
-        )
-    silent = silent_members(cluster, moment)
-    if not silent or silent[0].silent_ms <= max(PATIENCE_ROUNDS * cluster.idle, PATIENCE_MS):
-        return None
-    left = silent[0].lag_ms - silent[0].silent_ms
-    end = "all wait for it, as max-peer-lag is off" if left == inf else "then the others continue without it"
-    return Unavailable(
-        f"{', '.join(map(str, silent))}: {end}. Nothing was logged; try again, or write when it is heard again",
-        retry_after=RETRY_S if left == inf else max(1, ceil(left / 1000)),
-    )
 
 
 def split_troubles(cluster: ClusterView, moment: float) -> Iterator[Trouble]:

@@ -1,10 +1,12 @@
-"""Refusals of a master that is outside, read-only or write-protected, naming the masters that accept writes."""
+"""Refusals of writes, with the masters that accept them: read-only, outside, a split, out of sync, muted."""
 
 from __future__ import annotations
 
+from math import ceil, inf
 from typing import TYPE_CHECKING, Final
 
-from quadlog.errors import NoMajority, NotAPeer, OutcomeUnknown, ReadOnly, WriteProtected
+from quadlog.errors import NoMajority, NotAPeer, OutcomeUnknown, ReadOnly, Unavailable, WriteProtected
+from quadlog.master.clients.split_state import silent_members
 from quadlog.settings import Role
 
 if TYPE_CHECKING:
@@ -16,6 +18,12 @@ if TYPE_CHECKING:
 
 OUTSIDE: Final = "outside"
 
+PATIENCE_ROUNDS: Final = 5
+"""Idle rounds, but at least `PATIENCE_MS`, for which a write waits for a silent member; a later one is refused."""
+PATIENCE_MS: Final = 5000.0
+"""A master, or its broker, that is restarted is heard again before that."""
+RETRY_S: Final = 5
+"""Seconds after which a client may try again where the end of the wait is not known."""
 PROTECTED_S: Final = 5
 """Seconds after which a client may try again: a rebuild, or the end of a split, has no fixed duration."""
 
@@ -61,6 +69,27 @@ def refuse_writes(cluster: ClusterView, settings: MasterSettings) -> None:
             f" writes. This request logged nothing; write at {_writers(cluster, settings)}, with the same"
             " Idempotency-Key if there was one"
         )
+
+
+def write_obstacle(cluster: ClusterView, moment: float) -> Unavailable | None:
+    """Return why a new write cannot be agreed now; None if it can.  `moment`: steady milliseconds."""
+    if not cluster.may_agree:
+        members = ", ".join(cluster.view.members) or "nobody"
+        return NoMajority(
+            f"{cluster.node} is on a side without a majority of the voting data centres (members of its view:"
+            f" {members}), which agrees on nothing while split-recovery is {cluster.settings.split_recovery}. Nothing"
+            " was logged: write at a master of the majority, or again when the split is over",
+            retry_after=RETRY_S,
+        )
+    silent = silent_members(cluster, moment)
+    if not silent or silent[0].silent_ms <= max(PATIENCE_ROUNDS * cluster.idle, PATIENCE_MS):
+        return None
+    left = silent[0].lag_ms - silent[0].silent_ms
+    end = "all wait for it, as max-peer-lag is off" if left == inf else "then the others continue without it"
+    return Unavailable(
+        f"{', '.join(map(str, silent))}: {end}. Nothing was logged; try again, or write when it is heard again",
+        retry_after=RETRY_S if left == inf else max(1, ceil(left / 1000)),
+    )
 
 
 def taken_before(name: str, cluster: ClusterView, settings: MasterSettings) -> OutcomeUnknown:

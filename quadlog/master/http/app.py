@@ -18,8 +18,7 @@ from quadlog.master.clients.barrier import Barrier
 from quadlog.master.clients.body_budget import BodyBudget
 from quadlog.master.clients.pending_requests import TxState
 from quadlog.master.clients.promotion import promote
-from quadlog.master.clients.split_state import obstacle
-from quadlog.master.clients.write_guards import urls_of
+from quadlog.master.clients.write_guards import urls_of, write_obstacle
 from quadlog.master.events import PromotionAsked, WorkerDismissed
 from quadlog.master.http import registry
 from quadlog.master.http.cluster_settings import ClusterSettingsHandler
@@ -178,7 +177,7 @@ def _ready(node: Node, settings: MasterSettings, *, reads_only: bool) -> Respons
     A witness is therefore never ready: no client must be sent there.  `reads_only`: writes are not asked for.
     """
     takes_writes = node.cluster.is_peer and settings.role is not Role.READ_ONLY
-    why = obstacle(node.cluster, now().steady) if takes_writes and not reads_only else None
+    why = write_obstacle(node.cluster, now().steady) if takes_writes and not reads_only else None
     if node.worker_registry.for_read(now().steady, node.pending_requests.shown):
         if why is None:
             return PlainTextResponse("ok\n")

@@ -22,13 +22,13 @@ from quadlog.core.synchronous import COMMIT_MODE, CommitMode, marked
 from quadlog.errors import OutcomeUnknown, QuadlogError, Unavailable, UserError
 from quadlog.master.clients.commit_options import commit_headers, commit_options
 from quadlog.master.clients.pending_requests import TxAnswer, Waiter
-from quadlog.master.clients.split_state import obstacle
 from quadlog.master.clients.write_guards import (
     refuse_protected,
     refuse_undecidable,
     refuse_writes,
     taken_before,
     without_majority,
+    write_obstacle,
 )
 from quadlog.master.events import ClientLeftEarly, TransactionOffered
 from quadlog.settings import Role
@@ -128,7 +128,7 @@ class Proposals:
         worker_registry, moment = self._node.worker_registry, now().steady
         refuse_writes(self._node.cluster, self._settings)
         # With FORCED an operator declares that the silent masters are lost.
-        if FORCED not in options and (why := obstacle(self._node.cluster, moment)):
+        if FORCED not in options and (why := write_obstacle(self._node.cluster, moment)):
             raise why
         if options.get(COMMIT_MODE) == CommitMode.SYNC:
             refuse_undecidable(self._node.cluster)

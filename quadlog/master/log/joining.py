@@ -17,7 +17,7 @@ import structlog
 from consumers import agreed
 from consumers.agreed import AgreedConsumer
 from quadlog.clock import now
-from quadlog.core.messages import BranchExtended
+from quadlog.core.messages import JoinedLogRead
 from quadlog.core.model import LogPosition
 from quadlog.core.records import Cut, LoggedEntry
 from quadlog.failpoints import Failpoint, visit
@@ -87,7 +87,7 @@ class Joining:
         self._next = 0
         self._read: list[LoggedEntry] = []
         self._shared: LogPosition | None = None
-        """A fork, read in this turn, that is later than the one of the stored branch."""
+        """A fork, read in this turn, that is later than the one of the stored joined log."""
         self._is_apart = False
         """True if an entry was read that the own log does not have."""
         self._is_asked, self._again_at = False, float("-inf")
@@ -96,8 +96,8 @@ class Joining:
     @property
     def fork(self) -> LogPosition | None:
         """The last entry that both logs have; None while no other log is read."""
-        branch = self._beside.branch() if self._consumer is not None else None
-        return branch.fork if branch is not None else None
+        joined_log = self._beside.joined_log() if self._consumer is not None else None
+        return joined_log.fork if joined_log is not None else None
 
     def tick(self, moment: float, *, unheard: Collection[str] = ()) -> None:
         """Start, continue or stop reading, as the agreement requires.
@@ -181,16 +181,16 @@ class Joining:
 
         Before the fork, or at an entry of another log, the fork must be found again.
         """
-        branch = self._beside.branch()
-        assert branch is not None
-        fork = self._shared or branch.fork
+        joined_log = self._beside.joined_log()
+        assert joined_log is not None
+        fork = self._shared or joined_log.fork
         chains = {entry.index: entry.chain for entry in self._read} | {fork.index: fork.chain}
-        if cut.index < fork.index or (chains.get(cut.index) or branch.chain_at(cut.index)) != cut.chain:
+        if cut.index < fork.index or (chains.get(cut.index) or joined_log.chain_at(cut.index)) != cut.chain:
             self._stop()
             return
         self._read = [entry for entry in self._read if entry.index <= cut.index]
         self._is_apart = cut.index > fork.index
-        if branch.last.index > cut.index:
+        if joined_log.last.index > cut.index:
             self._beside.truncate(cut.index)
             self._tell()
 
@@ -211,9 +211,9 @@ class Joining:
             self._tell()
 
     def _tell(self) -> None:
-        branch = self._beside.branch()
-        assert branch is not None
-        self._agreement.step(BranchExtended(branch=branch), now())
+        joined_log = self._beside.joined_log()
+        assert joined_log is not None
+        self._agreement.step(JoinedLogRead(joined_log=joined_log), now())
 
 
 def fork_of(

@@ -101,7 +101,7 @@ class StateWriter:
         if save.adopted is not None:
             adopted = save.adopted
             held = self._log_publisher.goes_along(
-                adopted.branch.chain_at, kept=adopted.kept, last=adopted.last.index
+                adopted.joined_log.chain_at, kept=adopted.kept, last=adopted.last.index
             )
             reached = replace(reached, held=held)
             gave_way = max(0, self._store.last.index - adopted.kept)

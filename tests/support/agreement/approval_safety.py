@@ -42,7 +42,7 @@ class ApprovalSafety:
         approval = approval_in(last.transaction.options) if last is not None else None
         if before is not None and before.fork is not None and last is not None:
             own = [one for one in lost if one.point.index > before.fork]
-            end = lost[-2].point if len(lost) > 1 else save.adopted.branch.fork
+            end = lost[-2].point if len(lost) > 1 else save.adopted.joined_log.fork
             is_valid = approval is not None and approval.after == end
             assert not own or is_valid, f"{member.name} gave way with {len(own)} entries, unapproved"
             assert not own or before.approved == last.point.index, (

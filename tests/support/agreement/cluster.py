@@ -18,7 +18,7 @@ from quadlog.core.membership.incarnations import new_incarnation
 from quadlog.core.messages import (
     Acquired,
     AgreementLimits,
-    BranchExtended,
+    JoinedLogRead,
     LocalStatus,
     Now,
     PostingPace,
@@ -34,7 +34,7 @@ from quadlog.master.node.perform import perform
 if TYPE_CHECKING:
     from collections.abc import Callable, KeysView, Mapping, Sequence
 
-    from quadlog.core.messages import Adopted, Branch, LoggedDigests, Save
+    from quadlog.core.messages import Adopted, JoinedLog, LoggedDigests, Save
     from quadlog.core.model import Entry
 
 
@@ -51,7 +51,7 @@ class Logged(NamedTuple):
 
 
 class Beside:
-    """What a joiner has read of another log: the `Branch` that its core asks for."""
+    """What a joiner has read of another log: the `JoinedLog` that its core asks for."""
 
     def __init__(self, own: Sequence[Logged], theirs: Sequence[Logged], length: int) -> None:
         """`theirs` up to an index `length`, beside `own`."""
@@ -136,12 +136,12 @@ class Disk:
         self.limbo = save.limbo
 
     def _adopt(self, adopted: Adopted) -> None:
-        branch = adopted.branch
-        assert isinstance(branch, Beside)
+        joined_log = adopted.joined_log
+        assert isinstance(joined_log, Beside)
         at = adopted.kept
         for entry in self.log[at:]:
             del self.digests[entry.pair.id]
-        self.log[at:] = branch.entries(at, adopted.last.index)
+        self.log[at:] = joined_log.entries(at, adopted.last.index)
         self.digests.update({entry.pair.id: entry.pair.digest for entry in self.log[at:]})
         assert (self.log[-1].point if self.log else START) == adopted.last
         self.cuts += 1
@@ -283,18 +283,18 @@ class Member:
         if self.core.standing.joining is None:
             return
         beside = self.core.beside
-        branch = Beside(
+        joined_log = Beside(
             list(self.disk.log),
             other.published,
             min(len(other.published), (beside.index if beside else 0) + entries),
         )
-        if branch.last == beside:
+        if joined_log.last == beside:
             return
-        self.core.step(BranchExtended(branch=self._read(branch)), self.now(at))
+        self.core.step(JoinedLogRead(joined_log=self._read(joined_log)), self.now(at))
 
-    def _read(self, branch: Beside) -> Branch:
+    def _read(self, joined_log: Beside) -> JoinedLog:
         """What it makes of what it read."""
-        return branch
+        return joined_log
 
     def turn(self, at: float, *, fail: Callable[[str], None] = lambda _: None) -> Post | None:
         """What the node's thread does in one turn.  `fail` may crash it before any effect is done."""

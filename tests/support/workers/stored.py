@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from quadlog.core.agreement.agreement import Agreement
     from quadlog.core.messages import AgreementLimits, LoggedDigests, RecoveredState, Save
     from quadlog.core.model import Transaction
-    from quadlog.masterstore.staged_branch import StagedBranch
+    from quadlog.masterstore.joined_log import StagedJoinedLog
     from tests.support.agreement.cluster import Beside, Logged
 
 ROOM = 3000
@@ -267,43 +267,43 @@ class StoredMember(Member):
         for transaction in self.core._local_state.changes.acquired:
             self.disk.bodies.add(payload_of(transaction))
 
-    def _read(self, branch: Beside) -> StagedBranch:
+    def _read(self, joined_log: Beside) -> StagedJoinedLog:
         """Keep it in the store: as more of the same, if it is that."""
         beside, store = self.core.standing.joining, self.disk.store
         assert beside is not None
         assert store is not None
-        known = store.beside.branch()
+        known = store.beside.joined_log()
         is_more = (
             known is not None
-            and (known.view, known.own, known.fork) == (beside.id, branch.own, branch.fork)
-            and branch.chain_at(known.last.index) == known.last.chain
+            and (known.view, known.own, known.fork) == (beside.id, joined_log.own, joined_log.fork)
+            and joined_log.chain_at(known.last.index) == known.last.chain
         )
         self.disk.covered["read on" if is_more else "begun"] += 1
         if known is None or not is_more:
-            store.beside.begin(branch.fork, beside.id, branch.own)
-            after = branch.fork.index
+            store.beside.begin(joined_log.fork, beside.id, joined_log.own)
+            after = joined_log.fork.index
         else:
             after = known.last.index
-        store.beside.add(said(branch.entries(0, branch.last.index), after, branch.last.index))
-        stored = store.beside.branch()
+        store.beside.add(said(joined_log.entries(0, joined_log.last.index), after, joined_log.last.index))
+        stored = store.beside.joined_log()
         assert stored is not None
-        self.disk.mirror = branch
-        self._compare(stored, branch)
+        self.disk.mirror = joined_log
+        self._compare(stored, joined_log)
         return stored
 
-    def _compare(self, stored: StagedBranch, branch: Beside) -> None:
+    def _compare(self, stored: StagedJoinedLog, joined_log: Beside) -> None:
         """Both say the same."""
-        assert (stored.own, stored.fork, stored.last) == (branch.own, branch.fork, branch.last)
-        end = branch.last.index
+        assert (stored.own, stored.fork, stored.last) == (joined_log.own, joined_log.fork, joined_log.last)
+        end = joined_log.last.index
         for index in {0, 1, stored.fork.index, stored.fork.index + 1, end // 2, end, end + 1}:
-            assert stored.chain_at(index) == branch.chain_at(index)
+            assert stored.chain_at(index) == joined_log.chain_at(index)
             for length in (1, 5, 5000):
-                assert list(stored.tail(index, length)) == list(branch.tail(index, length))
+                assert list(stored.tail(index, length)) == list(joined_log.tail(index, length))
             digests = stored.digests(index)
-            both = {entry.pair.id for entry in (*branch.entries(0, end), *self.disk.log)}
-            assert {name: digests.get(name) for name in both if name in digests} == branch.digests(index)
+            both = {entry.pair.id for entry in (*joined_log.entries(0, end), *self.disk.log)}
+            assert {name: digests.get(name) for name in both if name in digests} == joined_log.digests(index)
             if min(index, stored.fork.index) >= self.disk.released:  # nobody gives way to less
-                assert list(stored.given_way(index)) == list(branch.given_way(index))
+                assert list(stored.given_way(index)) == list(joined_log.given_way(index))
 
 
 class StoredWeather(Weather):

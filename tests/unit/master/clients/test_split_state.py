@@ -11,7 +11,8 @@ from quadlog.core.cluster_settings import ClusterSettings, SplitRecovery
 from quadlog.core.messages import PostingPace
 from quadlog.core.model import HardState, RejoinedMember, View, no_view
 from quadlog.errors import NoMajority, Unavailable
-from quadlog.master.clients.split_state import obstacle, split_headers, split_troubles, waits_for
+from quadlog.master.clients.split_state import split_headers, split_troubles, waits_for
+from quadlog.master.clients.write_guards import write_obstacle
 from quadlog.master.workers.alarms import AlarmName
 from tests.support.agreement.cluster import Member
 
@@ -50,7 +51,7 @@ def test_a_silent_member_is_told_from_the_third_round_on_and_refused_for_later(
         told = waits_for(cluster, at, MASTERS)
         expected = [{"id": "m3", "dc": "dc3", "silent_s": silent / 1000, "of_s": 20}]
         assert told == (expected if silent > 3 * idle else [])
-        why = obstacle(cluster, at)
+        why = write_obstacle(cluster, at)
         assert (why is not None) == (silent > patience)
         if why is not None:
             assert type(why) is Unavailable
@@ -61,7 +62,7 @@ def test_a_silent_member_is_told_from_the_third_round_on_and_refused_for_later(
 def test_where_nobody_is_given_up_all_wait_for_it() -> None:
     one, other = heard_once(ClusterSettings(max_peer_lag=inf), "m3")
     exchange([one, other], 50_000)
-    why = obstacle(one.core.cluster(), 50_000)
+    why = write_obstacle(one.core.cluster(), 50_000)
     assert why is not None
     assert "m3 silent for 48 s: all wait for it, as max-peer-lag is off" in str(why)
     assert waits_for(one.core.cluster(), 50_000, MASTERS)[0]["of_s"] is None
@@ -76,8 +77,8 @@ def test_a_side_without_a_majority(recovery: SplitRecovery) -> None:
         exchange([one, other], at)
         alone.turn(at)
     assert alone.core.view.members == ("m3",)
-    assert obstacle(one.core.cluster(), 11_000) is None
-    why = obstacle(alone.core.cluster(), 11_000)
+    assert write_obstacle(one.core.cluster(), 11_000) is None
+    why = write_obstacle(alone.core.cluster(), 11_000)
     assert (type(why) is NoMajority) == (recovery is SplitRecovery.QUORUM)
     assert waits_for(alone.core.cluster(), 10_000, MASTERS) == []
     assert split_headers(one.core.cluster()) == ()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from quadlog.core.agreement.agreement import Agreement
-    from quadlog.core.messages import BranchExtended
+    from quadlog.core.messages import JoinedLogRead
     from quadlog.core.records import Cut, LoggedEntry
     from quadlog.masterstore.staged_log import StagedLog
 
@@ -64,9 +64,9 @@ class Rig:
         )
 
     # As the agreement
-    def step(self, given: BranchExtended, now: object) -> None:
+    def step(self, given: JoinedLogRead, now: object) -> None:
         del now
-        self.told.append(given.branch.last)
+        self.told.append(given.joined_log.last)
 
     # As the store
     def entry(self, index: int) -> tuple[bytes, None] | None:
@@ -78,7 +78,7 @@ class Rig:
 
     def add(self, read: Sequence[LoggedEntry]) -> None:
         for entry in read:
-            last = self.branch().last
+            last = self.joined_log().last
             assert (entry.index, entry.previous) == (last.index + 1, last.chain)
             self.kept.append(entry.index)
             self.read.append(LogPosition(entry.index, entry.chain))
@@ -86,7 +86,7 @@ class Rig:
     def truncate(self, index: int) -> None:
         self.read = [point for point in self.read if point.index <= index]
 
-    def branch(self) -> Branch:
+    def joined_log(self) -> Branch:
         return Branch(self.began[-1][0], self.began[-1][2], [*self.read])
 
     def found(self, fork: LogPosition = FORK, offset: int = 3, cut: int = 1) -> None:

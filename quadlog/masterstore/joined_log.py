@@ -23,8 +23,8 @@ _NOWHERE: Final = LogPosition(0, b"")
 """A point that is in no log."""
 
 
-class BranchStart(NamedTuple):
-    """The state when the reading of a branch begins."""
+class JoinStart(NamedTuple):
+    """The state when the reading of a joined log begins."""
 
     view: bytes
     """Id of the view that is being joined."""
@@ -34,12 +34,12 @@ class BranchStart(NamedTuple):
     """The end of the local log at that time."""
 
 
-class BranchCache:
-    """State shared by all branches that are requested between one `StagedLog.begin` and the next."""
+class JoinedCache:
+    """State shared by all joined logs that are requested between one `StagedLog.begin` and the next."""
 
     def __init__(self) -> None:
         self.is_live = True
-        """True while this is the branch that is being read."""
+        """True while this is the joined log that is being read."""
         self.ids: dict[bytes, int] = {}
         """Index by id, of the entries that were read.
 
@@ -49,17 +49,15 @@ class BranchCache:
         """The synchronous transactions and decisions among them, for the same reason."""
 
 
-class StagedBranch:
-    """A `Branch`, as far as it was read when it was requested.
+class StagedJoinedLog:
+    """A `JoinedLog`, as far as it was read when it was requested.
 
-    It is invalid once another branch was begun, or none is read: its `own` is then a point that is in no log.
+    It is invalid once another joined log was begun, or none is read: its `own` is then a point that is in no log.
     After an adoption `digests` returns the same as before, from the local log.
     """
 
-    def __init__(
-        self, beside: StagedLog, reading: BranchCache, began: BranchStart, last: LogPosition
-    ) -> None:
-        """Represent the branch that is stored in `beside`, up to `last`."""
+    def __init__(self, beside: StagedLog, reading: JoinedCache, began: JoinStart, last: LogPosition) -> None:
+        """Represent the joined log that is stored in `beside`, up to `last`."""
         self.view: Final = began.view
         """Id of the view that is being joined."""
         self.fork: Final = began.fork
@@ -70,17 +68,17 @@ class StagedBranch:
 
     @property
     def is_live(self) -> bool:
-        """True while this is the branch that is being read."""
+        """True while this is the joined log that is being read."""
         return self.reading.is_live
 
     @property
     def own(self) -> LogPosition:
-        """The end of the local log when the reading began; a point that is in no log once the branch is invalid."""
+        """The end of the local log when the reading began; a point that is in no log once the joined log is invalid."""
         return self._own if self.is_live else _NOWHERE
 
-    def digests(self, index: int) -> BranchDigests:
-        """Return the digests of all transactions that are synchronised in the branch, up to an index."""
-        return BranchDigests(self, self._beside, index)
+    def digests(self, index: int) -> JoinedDigests:
+        """Return the digests of all transactions that are synchronised in the joined log, up to an index."""
+        return JoinedDigests(self, self._beside, index)
 
     def chain_at(self, index: int) -> bytes | None:
         """Return the chain hash of the entry at an index; None if the entry has not been read."""
@@ -92,7 +90,7 @@ class StagedBranch:
         return None if found is None else found[0]
 
     def tail(self, index: int, length: int) -> Sequence[tuple[LogPosition, Pair]]:
-        """Return the newest entries of the branch up to an index, oldest first, at most `length`."""
+        """Return the newest entries of the joined log up to an index, oldest first, at most `length`."""
         return list(self._entries(max(1, index - length + 1), min(index, self.last.index)))
 
     def _entries(self, first: int, last: int) -> Iterator[tuple[LogPosition, Pair]]:
@@ -127,14 +125,14 @@ class StagedBranch:
         return codec.unpack_payload(value).transaction
 
 
-class BranchDigests:
-    """Digests of the transactions that are synchronised in a branch, by id, up to an index.
+class JoinedDigests:
+    """Digests of the transactions that are synchronised in a joined log, by id, up to an index.
 
     Each is looked up in the store.  After an adoption they are those of the local log.
     """
 
-    def __init__(self, branch: StagedBranch, log: StagedLog, index: int) -> None:
-        self._branch, self._log, self._index = branch, log, index
+    def __init__(self, joined_log: StagedJoinedLog, log: StagedLog, index: int) -> None:
+        self._joined_log, self._log, self._index = joined_log, log, index
 
     def __contains__(self, transaction_id: object) -> bool:
         """Return whether a transaction of this id is synchronised there."""
@@ -151,14 +149,14 @@ class BranchDigests:
 
     def _place(self, transaction_id: bytes) -> tuple[str | None, int] | None:
         """Return the family and the index of the entry; without a family it is in the local log."""
-        if not self._branch.is_live:
+        if not self._joined_log.is_live:
             own = self._log.logged(transaction_id)
             return (None, own[0]) if own is not None and own[0] <= self._index else None
-        theirs = self._branch.reading.ids.get(transaction_id)
+        theirs = self._joined_log.reading.ids.get(transaction_id)
         if theirs is not None and theirs <= self._index:
             return "beside", theirs
         own = logged_id(self._log.families["ids"], transaction_id)
-        up_to_fork = min(self._index, self._branch.fork.index)
+        up_to_fork = min(self._index, self._joined_log.fork.index)
         return ("log", own[0]) if own is not None and own[0] <= up_to_fork else None
 
 
