@@ -106,7 +106,7 @@ class EvaluatorTerm:
             self._backlog, (), decides_to=0, suspends=False, report=self._publish_undecided
         )
         """What concerns synchronous transactions in that term."""
-        self._own_fence: Fence | None = None
+        self._confirmed_fence: Fence | None = None
         """The same fence, once it was read back as the newest one."""
         self._agreed_end: int | None = None
         """Offset after all that was agreed by then, once it is known."""
@@ -118,7 +118,7 @@ class EvaluatorTerm:
     @property
     def has_duty(self) -> bool:
         """True if this worker has the duty to evaluate, even if it has not begun to evaluate."""
-        return self._own_fence is not None
+        return self._confirmed_fence is not None
 
     def start(self) -> None:
         """Start to watch the limits of evaluations."""
@@ -141,7 +141,11 @@ class EvaluatorTerm:
         """
         if asked.order > self._heard.order:
             self._asked = asked
-        if asked.order != self._heard.order or self.evaluator is not None or self._own_fence is not None:
+        if (
+            asked.order != self._heard.order
+            or self.evaluator is not None
+            or self._confirmed_fence is not None
+        ):
             return
         publish_health = self._publishers.publish_health
         if publish_health is not None and not publish_health.clear(now().steady):
@@ -180,9 +184,11 @@ class EvaluatorTerm:
     def meet(self, fence: Fence) -> None:
         """Process the newest fence: its worker evaluates, and any worker that did so before stops."""
         self.retire()
-        self._own_fence = fence if fence == self._fence else None
+        self._confirmed_fence = fence if fence == self._fence else None
         self._agreed_end = None
-        log.info("fence_read", attempt=fence.attempt, worker=fence.worker, mine=self._own_fence is not None)
+        log.info(
+            "fence_read", attempt=fence.attempt, worker=fence.worker, mine=self._confirmed_fence is not None
+        )
 
     def meet_cut(self, epoch: int) -> None:
         """Process a cut: what was decided, is on trial or loaded may be of the branch.
@@ -196,8 +202,8 @@ class EvaluatorTerm:
 
     def evaluate(self) -> bool:
         """Evaluate agreed entries while on duty; return True if there is more to do soon even if no record arrives."""
-        if self._own_fence is not None and self.evaluator is None and self._may_begin():
-            self._begin(self._own_fence)
+        if self._confirmed_fence is not None and self.evaluator is None and self._may_begin():
+            self._begin(self._confirmed_fence)
         if self.evaluator is None or self.suspects is None:
             return False
         evaluator = self.evaluator
@@ -276,7 +282,7 @@ class EvaluatorTerm:
         if self.evaluator is not None:
             self.evaluator.retire()
             self.evaluator = None
-        self._own_fence = None  # also if effects before the fence prevented its beginning
+        self._confirmed_fence = None  # also if effects before the fence prevented its beginning
 
     def _publish(self, effect: Effect, entry: LoggedEntry) -> None:
         visit(Failpoint.AFTER_EVALUATE)
@@ -290,14 +296,14 @@ class EvaluatorTerm:
         visit(Failpoint.AFTER_PUBLISH, self._publishers.settle)
 
     def _publish_undecided(self, entry: LoggedEntry) -> None:
-        duty = self._own_fence
-        if duty is not None:
+        fence = self._confirmed_fence
+        if fence is not None:
             undecided = Undecided(
                 index=entry.index,
                 id=entry.id,
                 entry_chain=entry.chain,
-                term=duty.term,
-                attempt=duty.attempt,
+                term=fence.term,
+                attempt=fence.attempt,
             )
             self._publishers.effects.publish_undecided(undecided, at=now().wall, epoch=self._epoch)
 
