@@ -6,10 +6,11 @@ import os
 import tomllib
 from functools import cached_property
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotation
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -38,6 +39,11 @@ NO_LONGER: Final = {
     "remote-replication": "a worker copies one of its own data centre, by itself, see catch-up",
 }
 """Settings of systems of this kind that have no meaning here, with what replaces them."""
+
+
+def lower(value: object) -> object:
+    """Return a text in lower case: names of levels and roles are read in any case."""
+    return value.strip().lower() if isinstance(value, str) else value
 
 
 def _rename_classic(values: dict[str, Any], path: Path | None) -> None:
@@ -90,8 +96,8 @@ class NodeSettings(KafkaSecuritySettings):
     """Spark master for a worker's bundles and a master's archive."""
     spark_memory: Annotated[int, Field(ge=512)] = 512
     """MB of heap for the Spark driver and for each executor."""
-    log_level: str = "info"
-    """Lowest level of the events that are logged: debug, info, warning, error."""
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(lower)] = "info"
+    """Lowest level of the events that are logged."""
     failpoint: str = ""
     """Point at which a test lets this process die, see `quadlog.failpoints`."""
 

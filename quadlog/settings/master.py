@@ -41,9 +41,9 @@ class MasterSettings(MembershipSettings):
     """Seconds after which a write that is not decided yet is answered with 504 and `/tx/{id}`."""
     round_window_ms: Annotated[float, Field(ge=0)] = 8.0
     """Milliseconds for which a busy master gathers news before it posts: trades latency for fewer rounds."""
+    # Those from here to `full_replication_time_factor` count until an entry of the log sets them: `ClusterSettings`.
     split_recovery: SplitRecovery = _SHARED.split_recovery
     split_approval: SplitApproval = _SHARED.split_approval
-    """This and the next ones count until an entry of the log sets them: see `ClusterSettings`."""
     max_peer_lag: float = _SHARED.max_peer_lag
     read_consistency: Consistency = _SHARED.read_consistency
     log_max_size: int | None = _SHARED.log_max_size
@@ -61,7 +61,10 @@ class MasterSettings(MembershipSettings):
     max_worker_lag: Annotated[float, Field(gt=0)] = 3.0
     """Seconds for which a worker may lack a decided entry, or an entry its effect, before an alarm is raised."""
     log_hard_max_size: Annotated[Annotated[int, Field(ge=200)] | None, BeforeValidator(_unless_off)] = None
-    """Entries above which the log is not kept for a worker that lacks the oldest: it copies another worker's store."""
+    """Entries above which the log is not kept for a worker that lacks the oldest: it copies another worker's store.
+
+    At least 200; `off`: no limit.
+    """
     log_trim_every: Annotated[float, Field(gt=0)] = 60.0
     """Seconds between two checks of these limits."""
     log_archive: Path | None = None

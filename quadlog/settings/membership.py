@@ -9,13 +9,9 @@ from typing import Annotated, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from quadlog.settings.common import NodeSettings
+from quadlog.settings.common import NodeSettings, lower
 from quadlog.settings.environment import kebab
 from quadlog.settings.kafka_security import KafkaCredentials, KafkaSecuritySettings
-
-
-def _lower(value: object) -> object:
-    return value.strip().lower() if isinstance(value, str) else value
 
 
 class Role(StrEnum):
@@ -28,7 +24,7 @@ class Role(StrEnum):
     """It has no vote, and copies the log and the effects of another data centre for its workers."""
 
 
-AnyRole = Annotated[Role, BeforeValidator(_lower)]
+AnyRole = Annotated[Role, BeforeValidator(lower)]
 
 
 class PeerSettings(KafkaSecuritySettings):
@@ -61,7 +57,10 @@ class MembershipSettings(NodeSettings):
     role: AnyRole = Role.READ_WRITE
     """Role, also in its peers' settings: all masters must know which data centres evaluate nothing."""
     peer: dict[str, PeerSettings] = Field(default_factory=dict)
-    """The other masters, also those of its own data centre, by a name that only tells them apart: see `peer.N`."""
+    """The other masters, also those of its own data centre; N only tells them apart.
+
+    In variables: `QUADLOG_PEER__2__URL` is `peer.2.url`.
+    """
     follow: str = ""
     """For a muted master: the data centre that it copies; unset, the first read-write one by name."""
 

@@ -32,9 +32,12 @@ class WorkerSettings(NodeSettings):
     control_timeout: Annotated[float, Field(gt=0)] = 10.0
     """Maximum seconds for all controls of one update together; above it: rejected."""
     load_from: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
-    """Prefixes of IRIs that LOAD may fetch, each up to a `/`.  A worker runs inside the operator's network."""
+    """Prefixes of IRIs that LOAD may fetch, each up to a `/`.  A worker runs inside the operator's network.
+
+    In a variable they are separated by blanks.
+    """
     service_endpoints: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
-    """Whole URLs that SERVICE in an update may query."""
+    """Whole URLs that SERVICE in an update may query.  In a variable they are separated by blanks."""
     load_timeout: Annotated[float, Field(gt=0)] = 10.0
     """Maximum seconds until all that one update LOADs or queries from a SERVICE has arrived: later updates wait."""
     scrub_period: Annotated[float, Field(ge=0)] = 3600.0
@@ -51,8 +54,8 @@ class WorkerSettings(NodeSettings):
     """Compression of a copy that this worker receives; auto: zstd, unless the link is faster than a core compresses."""
     copy_window: Annotated[int, Field(ge=MIB, le=1024 * MIB)] = 256 * MIB
     """Bytes that zstd looks back in a copy: memory for the receiver; the sender needs half as much again."""
+    # These three count until an entry of the log sets them: `ClusterSettings`.
     min_time_to_consider_full_replication: float = MIN_S
-    """This and the next two count until an entry of the log sets them: see `ClusterSettings`."""
     net_speed_bits_per_sec: float = SPEED
     full_replication_time_factor: float = FACTOR
     query_timeout: Annotated[float, Field(gt=0)] = 60.0

@@ -33,8 +33,7 @@ class Admission:
     def refusal(self, size: int, *, queued: int, blocked: int = 0) -> Unavailable | None:
         """Return the reason why a new transaction of `size` bytes cannot be accepted now; None if it can.
 
-        `queued`: transactions in the incoming queue; `blocked`: entries of the log from the first undecided synchronous
-        one on.
+        `queued`: transactions in the incoming queue; `blocked`: entries of the log behind the first undecided one.
         """
         if blocked > BLOCKED:
             return Unavailable(

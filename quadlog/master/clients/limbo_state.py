@@ -47,9 +47,11 @@ def confirmed_by(cluster: ClusterView, index: int) -> list[str]:
     return sorted(dc for dc, had in cluster.limbo.confirmations.items() if had >= index)
 
 
-def missing_votes(cluster: ClusterView, index: int) -> list[str]:
-    """Return the voting data centres that are not known to have the log up to an index."""
-    return sorted({peer.dc for peer in cluster.peers}.difference(confirmed_by(cluster, index)))
+def lacking(cluster: ClusterView, index: int) -> str:
+    """Return how many data centres must have the log up to an index, and which of them are not known to."""
+    missing = sorted({peer.dc for peer in cluster.peers}.difference(confirmed_by(cluster, index)))
+    lacks = f"{', '.join(missing)} not known to" if missing else NO_MORE
+    return f"{cluster.limbo.quorum} data centres must have it, {lacks}"
 
 
 def limbo_troubles(cluster: ClusterView, moment: float) -> Iterator[Trouble]:
@@ -87,6 +89,4 @@ def _reason(cluster: ClusterView, moment: float) -> str:
     if not cluster.has_majority:
         members = ", ".join(cluster.view.members) or "nobody"
         return f"{waits}: this side holds no majority and decides nothing (members of its view: {members})"
-    missing = missing_votes(cluster, index)
-    lacks = f"{', '.join(missing)} not known to" if missing else NO_MORE
-    return f"{waits}: {limbo.quorum} data centres must have it, {lacks}"
+    return f"{waits}: {lacking(cluster, index)}"

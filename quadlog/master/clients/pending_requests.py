@@ -40,7 +40,7 @@ SUPERSEDED: Final = (
 
 
 class TxState(StrEnum):
-    """State of a transaction as `/tx/{id or key}` reports it."""
+    """State of a transaction as `/tx/{id or key}` reports it, unless only a branch has agreed on it."""
 
     PENDING = "pending"
     APPLIED = "applied"

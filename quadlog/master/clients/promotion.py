@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse
 
 from quadlog.clock import now
 from quadlog.errors import NoMajority, OutcomeUnknown, UserError
-from quadlog.master.clients.limbo_state import NO_MORE, limbo_status, missing_votes
+from quadlog.master.clients.limbo_state import lacking, limbo_status
 from quadlog.master.clients.write_guards import refuse_writes
 from quadlog.web.http_body import parameters_of
 from quadlog.web.http_parameters import refuse_others
@@ -69,11 +69,10 @@ async def promote(
     ask(until)
     while (first := (cluster := current()).limbo.first) and first[0].index <= last:
         if now().steady > until:
-            missing = ", ".join(missing_votes(cluster, first[0].index)) or NO_MORE
             raise OutcomeUnknown(
-                f"entry {first[0].index} and {cluster.limbo.length - 1} more are undecided after"
-                f" {seconds:g} s: {cluster.limbo.quorum} data centres must have them; missing votes:"
-                f" {missing}. What was proposed may still be decided: see limbo in /cluster/status",
+                f"entry {first[0].index} and {cluster.limbo.length - 1} more are undecided after {seconds:g} s:"
+                f" {lacking(cluster, first[0].index)}. What was proposed may still be decided: see limbo in"
+                " /cluster/status",
                 retry_after=5,
             )
         await asyncio.sleep(LOOK_S)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 AGAIN_MS: Final = 1000.0
-"""Milliseconds until a handover that was not read back is written again."""
+"""Milliseconds until a handover that was not read back is written again, and the shortest pause between two moves."""
 
 UNHEARD_MS: Final = 3000.0
 """Milliseconds that a data centre from which no worker was heard yet waits for one."""
@@ -45,7 +45,7 @@ UNHEARD_MS: Final = 3000.0
 JSON: Final = "application/json"
 
 LONGEST_MS: Final = 60_000.0
-"""Milliseconds between two moves while no data centre evaluates: each move is an entry in the log."""
+"""The longest pause between two moves while no data centre evaluates: each move is an entry in the log."""
 
 
 class Duty:

@@ -98,7 +98,7 @@ class ClusterSettingsHandler:
         answer = await self._proposals.configure(request, transaction_id, options)
         if answer.status_code != HTTPStatus.NO_CONTENT:
             return answer
-        told = {name: value for name, value in answer.headers.items() if name.startswith("quadlog-")}
+        told = {header: text for header, text in answer.headers.items() if header.startswith("quadlog-")}
         return JSONResponse(self._entry(name), headers=told)
 
     def _refuse_apart(self) -> None:

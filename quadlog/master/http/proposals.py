@@ -230,7 +230,7 @@ class Proposals:
             result = await asyncio.wait_for(future, self._settings.request_timeout)
         except (TimeoutError, asyncio.CancelledError) as ended:
             self._node.put(ClientLeftEarly(payload.transaction.id, waiter))
-            # Cancelled: the server stops, and gives open requests no more time.
+            # Cancelled: the server stops, and gives open requests no more time; or nobody waits for this any more.
             late = f"not decided within {self._settings.request_timeout:g} s"
             why = late if isinstance(ended, TimeoutError) else "this master stops before it is decided"
             message = (

@@ -65,16 +65,19 @@ class Statements:
                 raise UserError(f"{CONTEXT} is for data: an update names its graphs itself")
             return await self._updates.answer(request)
         with self._body_budget.lease() as grow:
-            patch = (
-                self._removal(request) if request.method == "DELETE" else await self._addition(request, grow)
-            )
+            is_removal = request.method == "DELETE"
+            patch = await (self._removal if is_removal else self._addition)(request, grow)
             given = {name: request.query_params.getlist(name) for name in (DRY_RUN, *COMMIT_PARAMETERS)}
             asked = UpdateRequest(body=patch, media_type=PATCH, given=given)
             return await self._updates.submit(request, asked)
 
-    def _removal(self, request: Request) -> bytes:
+    async def _removal(self, request: Request, grow: Callable[[int], None]) -> bytes:
         """Return a patch that removes all matching statements; without parameters all statements, as in RDF4J."""
         _refuse_unknown(request, (*TERMS, CONTEXT))
+        if await read_body(request, self._settings.max_transaction_size, grow):
+            raise UserError(
+                "what is removed is named by parameters: the request has no body; nothing was logged"
+            )
         subject, predicate, value = (_term_of(request, name) for name in TERMS)
         if not isinstance(subject, NamedNode | BlankNode | None):
             raise UserError(f"subj is an IRI or a blank node, not {subject}")

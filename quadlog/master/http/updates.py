@@ -70,8 +70,6 @@ class UpdateHandler:
         Raises:
             UserError: definite; nothing was logged.
             Unavailable: definite; nothing was logged: no worker, no room, or too many transactions wait.
-            OutcomeUnknown: not decided within `request-timeout`.
-            Rejected: agreed, and rejected by its evaluation.
 
         """
         with self._body_budget.lease() as grow:

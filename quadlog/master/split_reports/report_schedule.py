@@ -116,7 +116,7 @@ class ReportSchedule:
             del self._settled[oldest]
 
     def fail(self, side: EndedSide, reason: str, moment: float, *, is_failure: bool) -> PendingReport:
-        """Note that an attempt made no report; return when the next one is due."""
+        """Note that an attempt made no report; return the side with the time of the next attempt."""
         one = self._pending[side]
         one.attempts += 1
         one.reason = reason

@@ -110,8 +110,8 @@ class SplitReporter:
         except QuadlogError as error:
             outcome = ReportOutcome(error=str(error))
         except Exception as error:
-            log.exception("split_report_failed")
-            outcome = ReportOutcome(error=str(error))
+            log.exception("split_reporter_failed")
+            outcome = ReportOutcome(error=f"{type(error).__name__}: {error}")
         moment = now().steady
         removed = self.files.prune(self._most)
         reports = self.files.summaries()

@@ -141,7 +141,7 @@ class WorkerWatch:
         return Divergence(
             name=AlarmName.DAMAGED,
             index=scrub.index,
-            transaction=after.id or None if after else None,
+            transaction=(after.id or None) if after else None,
             reason=(
                 f"the {scrub.quads} quads stored at index {scrub.index} have the signature"
                 f" {scrub.found.hex()[:16]}…, {expected.hex()[:16]}… was applied"
@@ -157,8 +157,8 @@ class WorkerWatch:
     ) -> None:
         """Check every `LOOK_MS` for silent and lagging workers, and update the alarms.
 
-        `agreed`: index of the last agreed entry; `leads`: this master must have wrong workers rebuilt; `more` returns
-        further troubles.
+        `agreed`: index of the last entry that may be evaluated; `leads`: this master must have wrong workers rebuilt;
+        `more` returns further troubles.
         """
         if moment.steady - self._looked_at < LOOK_MS:
             return

@@ -414,7 +414,7 @@ def _operations_of(entry: LoggedEntry) -> Sequence[Operation] | str:
         if entry.kind is TransactionKind.CONFIG:
             if control.concerns(entry):
                 control.change_of(entry)
-            return ()  # only the masters have to know the peers
+            return ()  # peers, settings and approvals are for masters, and a control changes no quads
         if entry.media_type == MEDIA_TYPE:
             return tuple(parse_patch(entry.body, tx_id=entry.id))
         return parse_update(entry.body.decode(), tx_id=entry.id, using=Using.of(entry.options))

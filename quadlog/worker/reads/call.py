@@ -75,7 +75,7 @@ class ReadCall:
             self._wake()
 
     def take_back(self) -> None:
-        """Detach the call from its process, which did not begin it or ended before it answered; it is asked again."""
+        """Detach the call from its process, which did not begin it or ended before it answered."""
         self.reader, self.began = None, inf
 
     def _wake(self) -> None:

@@ -58,7 +58,7 @@ class Scheduler:
         """Have a call answered by a process that shows what the worker has.
 
         The call fails with Unavailable if no process is free in time, or none can be started.  All quads are read from
-        a copy that was just made, so that they are those that are stored, and not those that should be.
+        a copy that is at most `FRESH_MS` old, so that they are those that are stored, and not those that should be.
         """
         self._readers.note_use(call.asked_at)
         self._lanes.add(call)

@@ -257,6 +257,7 @@ WRONG: list[tuple[str, str, str, dict[str, Any], int, str]] = [
     ("DELETE", "", "", {"subj": ["<urn:s>", "<urn:t>"]}, 400, "stands once"),
     ("DELETE", "", "", {"obj": "<urn:o> .\n<urn:s> <urn:p> <urn:o>"}, 400, "as N-Triples writes it"),
     ("DELETE", "", "", {"context": "<urn:quadlog:state:x>"}, 403, "reserved"),
+    ("DELETE", TURTLE, "<urn:s> <urn:p> 1 .", {}, 400, "the request has no body"),
 ]  # fmt: skip
 
 

@@ -58,7 +58,8 @@ def meanings(source: type) -> dict[str, str]:
 
 def limits(info: FieldInfo) -> Iterator[str]:
     words = {"ge": "at least", "gt": "above", "le": "at most"}
-    for limit in info.metadata:
+    within = [given for kind in get_args(info.annotation) for given in getattr(kind, "__metadata__", ())]
+    for limit in (*info.metadata, *(limit for given in within for limit in given.metadata)):
         for name, word in words.items():
             if (bound := getattr(limit, name, None)) is not None:
                 yield f"{word} {bound}"

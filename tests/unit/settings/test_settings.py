@@ -113,6 +113,7 @@ def test_what_is_wrong_is_named_with_its_file(tmp_path: Path) -> None:
         ("max-transaktion-size = 7\n" + MASTER, "max-transaktion-size: Extra inputs"),
         ("max-transaction-size = 7\n" + MASTER, "max-transaction-size: "),
         ("request-timeout = 0\n" + MASTER, "request-timeout: "),
+        ('log-level = "loud"\n' + MASTER, "log-level: Input should be 'debug', 'info', 'warning' or 'error'"),
         (MASTER.replace("dc2-m1", "dc1-m1"), "an id of its own"),
         (MASTER + "\nurls = 7\n", "peer.1.urls: Extra inputs"),
     ):

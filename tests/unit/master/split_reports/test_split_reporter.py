@@ -219,15 +219,23 @@ def test_the_last_attempt_is_urgent_and_then_it_is_given_up(scene: Scene) -> Non
     assert scene.reporter.status()["failed"] == "no branch yet", "also after a restart"
 
 
-@pytest.mark.parametrize("error", [SetupError("Kafka needs Java"), QuadlogError("died"), OSError("other")])
-def test_a_failure_is_shown_and_stops_nothing(scene: Scene, error: Exception) -> None:
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (SetupError("Kafka needs Java"), "Kafka needs Java"),
+        (QuadlogError("died"), "died"),
+        (OSError("other"), "OSError: other"),
+        (AssertionError(), "AssertionError: "),
+    ],
+)
+def test_a_failure_is_shown_and_stops_nothing(scene: Scene, error: Exception, said: str) -> None:
     def fail(_: WantedReports) -> ReportOutcome:
         raise error
 
     scene.gave_way()
     scene.outcome = fail
     scene.wait()
-    assert scene.reporter.status()["failed"] == str(error)
+    assert scene.reporter.status()["failed"] == said
     scene.outcome = scene.made()
     scene.tick(PAUSES_S[1] + 1)
     assert scene.reporter.status()["failed"] is None
