@@ -70,7 +70,7 @@ def test_asked_before_the_handover_is_heard_it_waits_for_it(tmp_path: Path) -> N
     log = Log()
     worker = Worker(tmp_path, log, "w1")
     worker.take_over()
-    worker.replica.evaluator_term.hand_over(Handover(index=3, term=b"x" * 32, dc="dc2"))
+    worker.replica.evaluator_term.on_handover(Handover(index=3, term=b"x" * 32, dc="dc2"))
     worker.replica.evaluator_term.take_over(EvaluateRequest(NEXT, handover=7))
     assert len(fences(log)) == 1
     hand_over(log, index=5)

@@ -160,7 +160,7 @@ class Evaluator:
             if held >= TOGETHER:
                 let_go()  # no update must wait long for another one
                 held = 0
-            if self._is_waiting(entry) or not self._has_loaded(entry, operations):
+            if self._must_wait(entry) or not self._load_all(entry, operations):
                 return False  # a record with a decision follows, or the loader calls back when it is done
             if controlled or _has_where(operations):
                 ahead = self._goes_ahead(operations, controlled=controlled)
@@ -179,14 +179,15 @@ class Evaluator:
         """True if more effects must be read back before more entries are decided."""
         return len(self._ahead) >= AHEAD or self._ahead.weight > LARGE
 
-    def _is_waiting(self, entry: LoggedEntry) -> bool:
-        """Return True if an entry was found to be synchronous by its effect, and is still undecided."""
+    def _must_wait(self, entry: LoggedEntry) -> bool:
+        """Return True, and report it, if an entry was found to be synchronous by its effect, and is still undecided."""
         if entry.chain != self._waits or self._synchrony.outcome_of(entry) is not None:
             return False
         self._synchrony.wait(entry)
         return True
 
-    def _has_loaded(self, entry: LoggedEntry, operations: Sequence[Operation] | str) -> bool:
+    def _load_all(self, entry: LoggedEntry, operations: Sequence[Operation] | str) -> bool:
+        """Begin to load what an entry needs; return True if all of it is here."""
         wanted = [one for operation in operations for one in _wanted_by(operation)]
         if not wanted:
             return True

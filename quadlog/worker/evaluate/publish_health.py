@@ -89,7 +89,7 @@ class PublishHealth:
         """True if `check` must be called soon."""
         return self._outlet.waits_since is not None
 
-    def is_lost(self) -> bool:
+    def take_loss(self) -> bool:
         """Return True if records were given up since the last call."""
         with self._lock:
             is_lost, self._is_told = not self._is_told, True

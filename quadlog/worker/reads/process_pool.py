@@ -225,8 +225,11 @@ class ReadingProcessPool:
         """Remove a process; return False if it was removed before."""
         if reader in self.idle:
             self.idle.remove(reader)
-            return True
-        return self.busy.pop(reader, self) is None
+        elif reader in self.busy:
+            del self.busy[reader]
+        else:
+            return False
+        return True
 
     # --- number of processes ----------------------------------------------------------------------------
 

@@ -161,7 +161,7 @@ class EvaluatorTerm:
         self._fence = Fence(term=asked.term, attempt=self._heard.highest + 1, worker=self._settings.node_id)
         self._publishers.effects.publish_fence(self._fence, at=now().wall, epoch=self._epoch)
 
-    def hand_over(self, handover: Handover) -> None:
+    def on_handover(self, handover: Handover) -> None:
         """Process a handover: from here on another data centre evaluates, or this one in a new term."""
         log.info("handover_read", dc=handover.dc, index=handover.index, epoch=handover.epoch)
         self.retire()
@@ -177,7 +177,7 @@ class EvaluatorTerm:
         Those that reach the topic all the same count like those of any evaluator, as long as no other worker
         has the duty.
         """
-        if self._publishers.publish_health is not None and self._publishers.publish_health.is_lost():
+        if self._publishers.publish_health is not None and self._publishers.publish_health.take_loss():
             self.retire()
             self._fence = self._asked = None
 

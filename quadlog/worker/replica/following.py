@@ -167,7 +167,7 @@ class Following:
             case Fence() as fence:
                 self._evaluator_term.meet(fence)
             case Handover() as handover:
-                self._evaluator_term.hand_over(handover)
+                self._evaluator_term.on_handover(handover)
             case Rewind() as rewind:
                 self._returning.go_back(rewind, record.offset + 1)
             case Seed() as seed:

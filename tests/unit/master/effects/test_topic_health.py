@@ -191,10 +191,10 @@ def test_a_worker_gives_up_what_is_not_taken_while_its_heartbeats_are() -> None:
     publish_health, spout = voice_rig()
     spout.waits_since, publish_health._beat_at = 0.0, 400.0
     publish_health.check(VOICE_MS - 1)
-    assert (publish_health.reason, publish_health.is_lost()) == ("", False)
+    assert (publish_health.reason, publish_health.take_loss()) == ("", False)
     publish_health.check(VOICE_MS)
     assert publish_health.reason.startswith("main.dc1.effects has taken nothing for 1.0 s")
-    assert (spout.given_up, publish_health.is_lost(), publish_health.is_lost()) == (1, True, False)
+    assert (spout.given_up, publish_health.take_loss(), publish_health.take_loss()) == (1, True, False)
     assert not publish_health.clear(VOICE_MS + HOARSE_MS - 1), "not at once again"
     publish_health.heard(VOICE_MS + 1)
     assert publish_health.reason, "what was on its way may have come"
