@@ -126,7 +126,10 @@ def test_what_came_back_different_is_not_taken_for_the_own(worker: Worker, log: 
     worker.hear(TOPICS.effects)
     worker.replica._following.apply()
     assert not worker.store.is_ahead
-    assert (worker.replica.evaluator_term.evaluator, worker.replica.evaluator_term._duty) == (None, None)
+    assert (worker.replica.evaluator_term.evaluator, worker.replica.evaluator_term._confirmed_fence) == (
+        None,
+        None,
+    )
     assert worker.store.applied.index == 3
     assert numbers(worker) == "3"
     assert len(log.effects()) == 3

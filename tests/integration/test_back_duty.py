@@ -129,7 +129,7 @@ def test_the_duty_comes_back_with_a_handover_of_the_new_view(split: Split) -> No
     a.hear(TOPICS.effects)
     a.hear(TOPICS.effects)
     a.turn()
-    assert a.replica.evaluator_term._duty is not None
+    assert a.replica.evaluator_term._confirmed_fence is not None
     a.catch_up()
     assert whole_of(a) == whole_of(split.b)
     assert len(split.ours.effects()) == before + len(THEIRS)
@@ -155,7 +155,7 @@ def test_behind_a_rewind_nothing_is_evaluated_before_the_cut(tmp_path: Path) -> 
             worker.replica.evaluator_term.take_over(EvaluateRequest(b"%032d" % EPOCH_2, epoch=EPOCH_2))
         worker.catch_up()
         assert worker.store.applied.index == split.fork
-        assert worker.replica.evaluator_term._duty is not None
+        assert worker.replica.evaluator_term._confirmed_fence is not None
         assert split.ours.effects()[-1].term == TERM
     lags = Worker(tmp_path, split.ours, "lags")
     lags.hear(TOPICS.agreed)

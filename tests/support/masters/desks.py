@@ -119,7 +119,7 @@ def give_way(
         )  # fmt: skip
     store.beside.begin(fork, bytes(32), LogPosition(log.index, own[0]))
     store.beside.add([logged_entry(entry, log.payloads[entry.pair.key]) for entry in entries])
-    branch = store.beside.branch()
+    branch = store.beside.joined_log()
     assert branch is not None
     store.save(
         Save(

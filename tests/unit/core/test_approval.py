@@ -38,7 +38,7 @@ from quadlog.core.queues.queue import IncomingQueue
 from quadlog.core.synchronous import decision_on
 
 if TYPE_CHECKING:
-    from quadlog.core.messages import Branch
+    from quadlog.core.messages import JoinedLog
 
 MASTERS = {"m1": "dc1", "m2": "dc2", "m3": "dc3"}
 BEFORE = LogPosition(7, bytes(range(32)))
@@ -193,6 +193,6 @@ class _Nothing:
 def test_a_dropped_update_that_waits_is_kept_by_a_side_that_gives_way_again() -> None:
     gone = dropped(Transaction(id=bytes(16), digest=bytes(range(32))))
     queue = IncomingQueue([Pair(1, *gone.key)], [])
-    kept = rebased_queue(queue, cast("Branch", _Nothing()), START, frozenset(), lambda: 9)
+    kept = rebased_queue(queue, cast("JoinedLog", _Nothing()), START, frozenset(), lambda: 9)
     assert kept is not None
     assert kept.pairs == [Pair(9, *gone.key)]

@@ -11,7 +11,7 @@ from quadlog.core.model import START, LogPosition, Pair, Transaction, View
 from quadlog.core.queues.queue import IncomingQueue
 
 if TYPE_CHECKING:
-    from quadlog.core.messages import Branch
+    from quadlog.core.messages import JoinedLog
 
 NAME = bytes(16)
 ONE, TWIN = (Transaction(id=NAME, digest=bytes([number]) * 32) for number in (1, 2))
@@ -50,7 +50,7 @@ class Beside:
 
 
 def gives_way(queue: IncomingQueue, beside: Beside) -> RebasedQueue:
-    found = rebased_queue(queue, cast("Branch", beside), beside.last, frozenset(), lambda: 9)
+    found = rebased_queue(queue, cast("JoinedLog", beside), beside.last, frozenset(), lambda: 9)
     assert found is not None
     return found
 
@@ -91,7 +91,7 @@ def test_what_both_sides_agreed_on_is_not_kept_twice() -> None:
 
 def test_a_twin_that_came_with_another_log_goes_with_its_entry() -> None:
     state, beside = state_of(acquired=(ONE,)), Beside(theirs=TWIN, own=None)
-    state.adopt(cast("Branch", beside), beside.last, gives_way(state.queue, beside))
+    state.adopt(cast("JoinedLog", beside), beside.last, gives_way(state.queue, beside))
     state.take_changes()
     state.release_twins(0)
     assert state.queue.has_payload(ONE.key)
