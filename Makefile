@@ -31,12 +31,11 @@ CLAIMS := $(RESULTS)/claims
 FAILED := $(RESULTS)/alone.failed
 
 test: setup  ## Every test, on real brokers and processes: what is alone, then one or two processes with what waits; beside them one or two with what computes
-	@rm -rf $(CLAIMS) $(FAILED) $(RESULTS)/*.coverage.json && mkdir -p $(CLAIMS)
+	@rm -rf $(CLAIMS) $(FAILED) && mkdir -p $(CLAIMS)
 	@lanes="begins computes"; \
 	  if $(BIN)/python -m tests.support.speed; then lanes="$$lanes helps follows FIRST=first"; \
 	  else $(MAKE) --no-print-directory first; fi; \
 	  $(MAKE) --no-print-directory --keep-going --jobs 4 CLAIM=--claims=$(CLAIMS) $$lanes && test ! -e $(FAILED)
-	@$(BIN)/python -m tests.support.coverage $(RESULTS)
 
 # On a fast machine only what computes runs beside it: with a low priority it takes the cores that idle then.
 first:
@@ -61,10 +60,7 @@ follows: setup $(FIRST)
 waits: setup  ## Whole clusters, and what measures time: one test at a time
 	$(PYTEST) --durations=10 -m "waits and not soak" --junitxml $(RESULTS)/$@.xml
 
-# Only what computes is measured: it runs in processes of pytest, and slipcover adds a tenth to them.
-COVERED = $(BIN)/python -m slipcover --source quadlog,consumers,producers,schemas --json --out $(RESULTS)/$@.coverage.json \
-  -m pytest -W "ignore:Module already imported"
-COMPUTES = nice -n 10 $(COVERED) --ignore tests/e2e --durations=10 -m "not waits and not soak" $(CLAIM) --junitxml $(RESULTS)/$@.xml $(QUIETLY)
+COMPUTES = nice -n 10 $(PYTEST) --ignore tests/e2e --durations=10 -m "not waits and not soak" $(CLAIM) --junitxml $(RESULTS)/$@.xml $(QUIETLY)
 
 computes: setup  ## The other tests, with a low priority; what they say comes at their end
 	@mkdir -p $(RESULTS)
