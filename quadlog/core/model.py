@@ -151,6 +151,11 @@ class View:  # noqa: PLW1641 - the dataclass generates the hash
         return _view_id(self)
 
     @property
+    def names(self) -> str:
+        """Its members, for sentences."""
+        return ", ".join(self.members) or "nobody"
+
+    @property
     def blank(self) -> frozenset[str]:
         """The members that do not count for a majority."""
         return frozenset(member.node for member in self.returned if member.blank)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 import selectors
 import time
+from abc import ABC, abstractmethod
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -19,14 +20,14 @@ READ: Final = selectors.EVENT_READ
 WRITE: Final = selectors.EVENT_WRITE
 
 
-class SocketHandler:
+class SocketHandler(ABC):
     """Handler of a socket's events."""
 
     __slots__ = ()
 
+    @abstractmethod
     def readable(self) -> None:
         """Handle bytes to read, a connection to accept, or a peer that has closed."""
-        raise NotImplementedError
 
     def writable(self) -> None:
         """Handle room to write, or the end of a connect; fail if neither is ever watched."""

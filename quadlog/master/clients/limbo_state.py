@@ -87,6 +87,6 @@ def _reason(cluster: ClusterView, moment: float) -> str:
     index, seconds = limbo.first[0].index, _oldest_ms(cluster, moment) / 1000
     waits = f"{limbo.length} synchronous, the first at {index} for {seconds:.0f} s"
     if not cluster.has_majority:
-        members = ", ".join(cluster.view.members) or "nobody"
+        members = cluster.view.names
         return f"{waits}: this side holds no majority and decides nothing (members of its view: {members})"
     return f"{waits}: {lacking(cluster, index)}"

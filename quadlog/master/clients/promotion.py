@@ -58,7 +58,7 @@ async def promote(
     cluster = current()
     refuse_writes(cluster, settings)
     if not cluster.has_majority:
-        members = ", ".join(cluster.view.members) or "nobody"
+        members = cluster.view.names
         raise NoMajority(
             f"{cluster.node} has no majority of the voting data centres (members of its view: {members}), and"
             " decides nothing: promote a master of the majority, or this one when the split is over",

@@ -74,7 +74,7 @@ def refuse_writes(cluster: ClusterView, settings: MasterSettings) -> None:
 def write_obstacle(cluster: ClusterView, moment: float) -> Unavailable | None:
     """Return why a new write cannot be agreed now; None if it can.  `moment`: steady milliseconds."""
     if not cluster.may_agree:
-        members = ", ".join(cluster.view.members) or "nobody"
+        members = cluster.view.names
         return NoMajority(
             f"{cluster.node} is on a side without a majority of the voting data centres (members of its view:"
             f" {members}), which agrees on nothing while split-recovery is {cluster.settings.split_recovery}. Nothing"
@@ -107,7 +107,7 @@ def taken_before(name: str, cluster: ClusterView, settings: MasterSettings) -> O
 
 def without_majority(cluster: ClusterView) -> NoMajority:
     """Return the answer to a strict read whose barrier was not agreed by a majority."""
-    members = ", ".join(cluster.view.members) or "nobody"
+    members = cluster.view.names
     return NoMajority(
         f"strict reads need a majority of the voting data centres, and {cluster.node} had none when this one was"
         f" asked for (members of its view: {members}). Ask a master of the majority, ask again when the split is over,"
@@ -124,7 +124,7 @@ def refuse_undecidable(cluster: ClusterView) -> None:
 
     """
     if not cluster.has_majority:
-        members = ", ".join(cluster.view.members) or "nobody"
+        members = cluster.view.names
         raise NoMajority(
             f"a synchronous transaction needs a majority of the voting data centres, and {cluster.node} has none"
             f" (members of its view: {members}). Nothing was logged: write at a master of the majority, or again when"

@@ -165,7 +165,7 @@ class PeersHandler:
         cluster = self._node.cluster
         refuse_writes(cluster, self._settings)
         if not cluster.has_majority:
-            members = ", ".join(cluster.view.members) or "nobody"
+            members = cluster.view.names
             raise Unavailable(
                 f"the view of this master ({members}) is no majority of the peers, and only one changes them; nothing"
                 " was logged. Ask a master of the majority, or again when the split is over",

@@ -136,7 +136,7 @@ class Seeding:
         """
         cluster = self._node.cluster
         if not cluster.has_majority:
-            members = ", ".join(cluster.view.members) or "nobody"
+            members = cluster.view.names
             raise Unavailable(
                 f"the view of this master ({members}) is no majority of the peers, and only one says what the log"
                 " begins with; nothing was changed. Import at a master of the majority, or again"
