@@ -23,8 +23,7 @@ class Sent:
         self.is_over = False
 
     def write(self, data: bytes) -> None:
-        assert not self.is_over
-        self.sent.append(data)
+        self.sent.append(data if not self.is_over else b"after the end: " + data)
 
     def writelines(self, pieces: Iterable[bytes]) -> None:
         self.write(b"".join(pieces))
